@@ -1,1 +1,1 @@
-"""Manifest sets: strict loading, defaulting and validation as the API server does it."""
+"""Manifest sets: strict loading, defaulting and validation, as in the API server."""

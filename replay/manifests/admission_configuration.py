@@ -1,7 +1,7 @@
-"""The file of `--admission-control-config-file`, and the plugins that it configures (`k8s.io/apiserver/pkg/admission`).
+"""The file of `--admission-control-config-file` and the plugins that it configures (`k8s.io/apiserver/pkg/admission`).
 
-The server makes its plugins one after the other and stops at the first that fails, be it on its own configuration or on
-its manifests. What the file says of other plugins is not looked at; an unknown name turns nothing on and tells nobody.
+The server builds its plugins one after the other. It stops at the first that fails on its own configuration or on its
+manifests. The entries of other plugins are ignored, and an unknown name has no effect and no error.
 """
 
 from __future__ import annotations
@@ -56,14 +56,17 @@ _WEBHOOK_KIND = "WebhookAdmissionConfiguration"
 
 
 def _server_kind(api_version: str, kind: str) -> Registered:
-    """A kind of the server's own configuration; of those that are not expected only apiVersion and kind are read."""
+    """Return a kind of the server's own configuration. Of a kind that is not expected, only apiVersion and kind are read."""
     version = api_version.rpartition("/")[2]
     is_decoded = kind == _ADMISSION_CONFIGURATION and version != _INTERNAL
     return Registered(kind, f"v1.{kind}" if is_decoded else "v1.TypeMeta", version, f"apiserver.{kind}")
 
 
 def _plugin_scheme(kinds: Iterable[str], go_types: dict[str, str], package: str) -> Scheme:
-    """The scheme of a plugin's configuration; the internal version has no JSON names, so that every field is unknown."""
+    """Return the scheme of a plugin's configuration.
+
+    The internal version has no JSON names, so every field is unknown in it.
+    """
     registry = {}
     for kind in kinds:
         go_type = go_types.get(kind, kind)
@@ -100,12 +103,12 @@ _OTHER_SCHEMES = {
         {},
     ),
 }
-"""The other plugins that are on by default and read a configuration; it is decoded, not interpreted."""
+"""Schemes of the other default plugins with a configuration. It is decoded and not interpreted."""
 _WEBHOOK_SCHEME = _plugin_scheme((_WEBHOOK_KIND,), {_WEBHOOK_KIND: "WebhookAdmission"}, "webhookadmission")
 
 
 class PluginConfiguration(Struct, frozen=True):
-    """Entry of one plugin; `path` is absolute, `configuration` the inline document, None if absent."""
+    """Entry of one plugin. `path` is absolute, `configuration` the inline document, or None."""
 
     name: str
     path: str
@@ -114,10 +117,10 @@ class PluginConfiguration(Struct, frozen=True):
 
 
 class LoadedConfiguration(Struct, frozen=True):
-    """What the server makes of the file: the directories that it loaded before it stopped, and why it stopped.
+    """Result of loading the file: the directories loaded before the server stopped, and the reason why it stopped.
 
-    `stage` is `read` (the file), `config` (a plugin's file), `plugin` (its configuration) or `manifests`; `entries` are
-    the entries of the file as they stand there.
+    `stage` is `read` (the file), `config` (a plugin's file), `plugin` (its configuration) or `manifests`. `entries` are
+    the entries of the file, in their order.
     """
 
     path: str
@@ -130,7 +133,7 @@ class LoadedConfiguration(Struct, frozen=True):
 
 
 class _StoppedError(Exception):
-    """The server stops here; `str()` is its text."""
+    """Reason for the server to stop. `str()` is its text."""
 
     def __init__(self, text: str, stage: str, finding: Finding | None = None) -> None:
         super().__init__(text)
@@ -139,9 +142,9 @@ class _StoppedError(Exception):
 
 
 def load_configuration(path: Path, version: KubernetesVersion, gates: Gates = NO_GATES) -> LoadedConfiguration:
-    """Read the file and load the directory of each of the four plugins. What a server would refuse is in the result.
+    """Read the file and load the directory of each of the four plugins. The result contains the reasons for a refusal.
 
-    Raises ReplayError for a path that leads out of a checkout that nobody trusts.
+    Raises ReplayError for a path that leads out of an untrusted checkout.
     """
     try:
         entries = _read_entries(path)
@@ -191,7 +194,10 @@ def _read_entries(path: Path) -> tuple[PluginConfiguration, ...]:
 
 
 def _is_legacy(node: Node | None) -> bool:
-    """Two plugins, both off by default, once had files without a kind; the server still takes those."""
+    """Return whether a file is in the old form without a kind.
+
+    Two plugins, both off by default, once had such files. The server still accepts them.
+    """
     return isinstance(node, Mapping) and any(node.get(key) is not None for key in _LEGACY_KEYS)
 
 
@@ -211,7 +217,7 @@ def _entries(decoded: DecodedObject, path: Path) -> Iterator[PluginConfiguration
 def _load_plugin(
     entry: PluginConfiguration, version: KubernetesVersion, gates: Gates, named_by: str | Path
 ) -> LoadedDirectory | None:
-    """Load what an entry names; None for a plugin that reads no manifests, or without any configuration."""
+    """Load the directory that an entry names. None for a plugin without manifests or without a configuration."""
     if entry.path:
         require_inside(entry.path, named_by)
     data = _configuration_file(entry)
@@ -231,7 +237,10 @@ def _load_plugin(
 
 
 def _configuration_file(entry: PluginConfiguration) -> bytes | None:
-    """The plugin's own file; the server exits at once if it cannot read it, and prints the error as a Go value."""
+    """Return the content of the plugin's own file, or None.
+
+    If the server cannot read it, it exits at once and prints the error as a Go value.
+    """
     if entry.configuration is not None or not entry.path:
         return None
     try:
@@ -246,7 +255,7 @@ def _configuration_file(entry: PluginConfiguration) -> bytes | None:
 def _manifests_directory(
     plugin: PluginName, entry: PluginConfiguration, data: bytes | None, version: KubernetesVersion, gates: Gates
 ) -> str:
-    """`staticManifestsDir` of a plugin's configuration, checked as the plugin does."""
+    """Return `staticManifestsDir` of a plugin's configuration, checked as the plugin does."""
     decoded = _decode(entry, data, _WEBHOOK_SCHEME if plugin.is_webhook else _POLICY_SCHEME)
     kind = _WEBHOOK_KIND if plugin.is_webhook else f"{plugin.value}Configuration"
     if decoded.registered.kind != kind:
@@ -261,7 +270,7 @@ def _manifests_directory(
 
 
 def _decode(entry: PluginConfiguration, data: bytes | None, scheme: Scheme) -> DecodedObject:
-    """The inline configuration, or else the content of the plugin's own file."""
+    """Decode the inline configuration, or else the plugin's own file."""
     try:
         if entry.configuration is not None:
             return read_item(entry.configuration, scheme)

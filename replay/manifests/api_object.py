@@ -1,8 +1,9 @@
-"""API-based policies, bindings and webhook configurations: what the cluster holds, not what a server reads at its start.
+"""API-based policies, bindings and webhook configurations: objects of the cluster, not files of the server.
 
-A set's `api/` is what one would create: the REST API decodes it, sets the defaults of its version and validates it as a new
-object (`k8s.io/kubernetes/pkg/registry/admissionregistration`, the `Validate` of each strategy). Objects of a snapshot passed
-that once, maybe under another server: unknown fields are dropped, defaults set, and no more.
+The objects of a set's `api/` are to be created. The REST API decodes them, sets the defaults of their version and
+validates them as new objects (`k8s.io/kubernetes/pkg/registry/admissionregistration`, the `Validate` of each strategy).
+The objects of a snapshot were validated before, maybe by another server. Their unknown fields are dropped and defaults
+set, nothing else.
 """
 
 from __future__ import annotations
@@ -42,31 +43,32 @@ RESERVED = (
 
 
 class LoadedApi(Struct, frozen=True):
-    """A set's `api/`: accepted and refused objects."""
+    """The accepted and refused objects of a set's `api/`."""
 
     path: str
     objects: tuple[LoadedObject, ...]
     refusals: tuple[ManifestRefusal, ...] = ()
     is_suffix_free: bool = False
-    """Whether the server knows nothing of names that are reserved for static manifests."""
+    """Whether the server knows no names that are reserved for static manifests."""
 
     @property
     def error(self) -> str | None:
-        """The text of the first refusal, None if all is accepted."""
+        """Text of the first refusal, or None if all objects are accepted."""
         return self.refusals[0].text if self.refusals else None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Return all problems. Each object is refused by itself."""
+        """All problems. Each object is refused by itself."""
         return tuple(finding for refusal in self.refusals for finding in refusal.findings)
 
 
 def defaulted_api_objects(
     objects: Iterable[JSON], version: KubernetesVersion, gates: Gates = NO_GATES
 ) -> Iterator[JSON]:
-    """Those of the objects that decide about requests, as the server holds them; others are left out.
+    """Yield the objects that decide about requests, in the form that the server stores.
 
-    So are those that decide nothing on a server of this version. One that is there in several versions counts once. Raises ManifestError for one that no server could have stored.
+    Objects that decide nothing on a server of this version are left out. An object in several versions counts once.
+    Raises ManifestError for an object that no server could have stored.
     """
     keys = set()
     for obj in objects:
@@ -85,10 +87,10 @@ def defaulted_api_objects(
 
 
 def refusals(objects: Iterable[JSON], version: KubernetesVersion, *, strict: bool = False) -> Iterator[str]:
-    """Why the REST API would not create those of the objects that decide about requests, in its words.
+    """Yield why the REST API would not create objects that decide about requests, in its words.
 
-    With `strict` a field that their type does not have is an error too, as `kubectl` asks for (`fieldValidation`). An object
-    counts in any version that its kind ever had.
+    With `strict`, a field that the type does not have is an error too, as `kubectl` requests (`fieldValidation`). Every
+    version that the kind ever had is accepted.
     """
     for obj in objects:
         group, _, served = str(obj.get("apiVersion") if isinstance(obj, dict) else "").rpartition("/")
@@ -123,9 +125,9 @@ def _defaulted(kind: str, version: str, decoded: JSON) -> JSON:
 
 
 def load_api(path: Path, version: KubernetesVersion, *, mixed: bool = False, gates: Gates = NO_GATES) -> LoadedApi:
-    """Load a set's `api/` without raising: what the REST API would refuse to create is in `refusals`.
+    """Load a set's `api/`. It never raises: what the REST API would refuse is in `refusals`.
 
-    A `mixed` directory may hold objects of other kinds, which are left out.
+    A `mixed` directory may contain objects of other kinds, which are left out.
     """
     return load_api_documents(path, without_engine_objects(read_directory(path)), version, mixed=mixed, gates=gates)
 
@@ -139,9 +141,9 @@ def load_api_documents(  # noqa: PLR0913 - as the two ways need them
     gates: Gates = NO_GATES,
     is_applied: bool = False,
 ) -> LoadedApi:
-    """Load what was read of `api/`, or of a bundle; otherwise as `load_api`.
+    """Load the documents of `api/` or of a bundle. See `load_api`.
 
-    `is_applied`: objects are applied in their order, and not created: the last of one name counts.
+    `is_applied`: the objects are applied in order and not created, so the last object of a name counts.
     """
     loading = _Loading(version, mixed=mixed, gates=gates, is_applied=is_applied)
     for unreadable in directory.unreadable:
@@ -154,7 +156,7 @@ def load_api_documents(  # noqa: PLR0913 - as the two ways need them
 
 
 class _Loading(Struct):
-    """A directory being loaded; `files` are the names of each kind with their files."""
+    """A directory during loading. `files` has the file of each kind and name."""
 
     version: KubernetesVersion
     mixed: bool = False
@@ -177,7 +179,7 @@ class _Loading(Struct):
             self._refuse_undecodable(error, document.path)
 
     def _accept(self, decoded: DecodedObject, path: str) -> None:
-        """Take an object, or the items of a list one by one."""
+        """Accept an object, or the items of a list one by one."""
         kind = decoded.registered.kind
         if kind.removesuffix("List") not in _KINDS and kind != "List":
             if self.mixed:
@@ -256,7 +258,7 @@ class _Loading(Struct):
 
 
 def _is_of_group(untyped: Node) -> bool:
-    """Whether an object of a kind that there is not says that it is of our group."""
+    """Return whether an object of an unknown kind belongs to our API group."""
     version = untyped.get("apiVersion") if isinstance(untyped, Mapping) else None
     return isinstance(version, Scalar) and str(version.value).rpartition("/")[0] == GROUP
 

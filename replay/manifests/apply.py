@@ -1,4 +1,4 @@
-"""What applying bundles makes of the objects that are there, and what pruning takes away.
+"""The effect of applied bundles on the existing objects, and the objects that pruning deletes.
 
 `k8s.io/kubectl/pkg/cmd/apply`: `prune.go` selects by labels among the objects that were not applied.
 """
@@ -22,11 +22,11 @@ from replay.manifests.set_loader import SetObjects, identity
 
 _MOST_NAMES = 3
 _KEPT = frozenset({("", "Namespace"), (CRD.group, CRD.kind)})
-"""What pruning leaves alone: without these kinds, all that is in them would be gone, too."""
+"""Kinds that pruning keeps. Deleting them would delete everything in them too."""
 
 
 def parse_prune(text: str) -> tuple[Requirement, ...]:
-    """Return the requirements of `--prune`. Raises ReplayError for what is no selector, and for an empty one."""
+    """Return the requirements of `--prune`. Raises ReplayError for an invalid or an empty selector."""
     try:
         requirements = parse_label_selector(text)
     except SelectorError as error:
@@ -41,10 +41,11 @@ def parse_prune(text: str) -> tuple[Requirement, ...]:
 def with_bundles(
     there: SetObjects, bundles: Sequence[SetObjects], version: KubernetesVersion, api_objects: Sequence[JSON]
 ) -> SetObjects:
-    """Return the objects that are there with bundles on top, one after the other.
+    """Return the existing objects with bundles on top, one after the other.
 
-    An object of a bundle takes the place of the one with its identity. A webhook that names no `caBundle` keeps that of its predecessor: in a
-    cluster something else writes it, and `kubectl apply` does not touch a field that no manifest has.
+    An object of a bundle replaces the object with its identity. A webhook without `caBundle` keeps that of its
+    predecessor: in a cluster another component writes it, and `kubectl apply` does not touch a field that no manifest
+    has.
     """
     objects = there
     for bundle in bundles:
@@ -56,7 +57,7 @@ def with_bundles(
 
 
 def _unbound(objects: SetObjects, bundles: Sequence[SetObjects]) -> Iterator[str]:
-    """Yield what is said of policies of bundles that no binding names."""
+    """Yield a hint about policies of bundles that no binding names."""
     bound = {each["spec"].get("policyName") for each in objects.api or () if each["kind"].endswith("PolicyBinding")}
     idle = [
         each["metadata"]["name"]
@@ -71,7 +72,7 @@ def _unbound(objects: SetObjects, bundles: Sequence[SetObjects]) -> Iterator[str
 
 
 def _with_authorities(configuration: JSON, before: JSON) -> JSON:
-    """Return a webhook configuration with the authorities of the one before it, where it names none."""
+    """Return a webhook configuration with the missing `caBundle` values of the configuration before it."""
     if before is None or not configuration.get("webhooks"):
         return configuration
     known = {each["name"]: each["clientConfig"].get("caBundle") for each in before.get("webhooks") or ()}
@@ -87,9 +88,10 @@ def _with_authorities(configuration: JSON, before: JSON) -> JSON:
 def pruned(
     objects: SetObjects, bundles: Iterable[SetObjects], selector: Sequence[Requirement], snapshot: Iterable[JSON]
 ) -> SetObjects:
-    """Return a set without what a selector selects and no bundle holds.
+    """Return a set without the objects that a selector matches and that no bundle has.
 
-    `objects` are with the bundles already, and have the policies of the cluster. Static manifests are not objects of the API.
+    `objects` already have the bundles, and the policies of the cluster. Static manifests are not API objects, so they
+    stay.
     """
     applied = {
         identity(each)
@@ -131,7 +133,7 @@ def _is_policy(obj: JSON) -> bool:
 
 
 def _pruned_text(gone: Iterable[JSON]) -> str:
-    """Return what is said of the objects that pruning takes away."""
+    """Return the hint about the objects that pruning deletes."""
     counts = Counter(str(each["kind"]) for each in gone)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda each: (-each[1], each[0])))
     return f"--prune takes away {kinds}" if kinds else "--prune takes nothing away: no other object has these labels"

@@ -1,7 +1,7 @@
-"""A bundle: objects of any kinds together, as a release, a rendered chart or a Git directory has them.
+"""A bundle: objects of any kinds together, as in a release, a rendered chart or a Git directory.
 
-Everything counts as `kubectl apply` would have it: policies, bindings and webhook configurations, objects of policy engines, RBAC, and the
-objects that decisions look up. Of two objects with one identity the later counts.
+Everything counts as after `kubectl apply`: policies, bindings, webhook configurations, objects of policy engines, RBAC,
+and the objects that decisions look up. Of two objects with one identity, the later counts.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ _PLACES_OF_A_SET = frozenset(
         CONFIGURATION_FILE,
     }
 )
-"""Parts of a directory in the form of a set."""
+"""Names of the parts of a set in its own form."""
 
 
 class Bundle(Struct, frozen=True):
-    """Content of a bundle; `directories` are its static manifests, `others` are neither policies nor RBAC."""
+    """Content of a bundle. `directories` are its static manifests, `others` are neither policies nor RBAC."""
 
     path: str
     directories: Mapping[PluginName, LoadedDirectory]
@@ -85,12 +85,12 @@ class Bundle(Struct, frozen=True):
     rbac: tuple[JSON, ...]
     others: tuple[JSON, ...]
     through_api: tuple[str, ...] = ()
-    """The names of the policies and configurations that are created through the API."""
+    """Names of the policies and configurations that are created through the API."""
     hints: tuple[str, ...] = ()
 
     @property
     def has_policies(self) -> bool:
-        """Whether it says anything of policies, webhooks or RBAC."""
+        """Whether the bundle has policies, webhooks or RBAC."""
         return bool(self.directories or self.api is not None or self.engine or self.rbac)
 
 
@@ -108,7 +108,7 @@ def is_bundle(path: Path) -> bool:
 
 
 def _is_authorization_alone(path: Path) -> bool:
-    """Whether a file holds RBAC objects and no others, or an AuthorizationConfiguration."""
+    """Return whether a file has only RBAC objects, or is an AuthorizationConfiguration."""
     if not is_about_authorization(path):
         return False
     kinds = {match[1].decode() for match in _KIND.finditer(_content(path) or b"")}
@@ -116,7 +116,10 @@ def _is_authorization_alone(path: Path) -> bool:
 
 
 def _is_bundle_directory(path: Path) -> bool:
-    """Whether a directory is no set in its form: it has folders, other objects, or no name of a static manifest."""
+    """Return whether a directory is not a set in its own form.
+
+    It then has folders or other objects, or no name of a static manifest.
+    """
     entries = [each for each in path.iterdir() if not each.name.startswith(".")]
     if {each.name for each in entries} & _PLACES_OF_A_SET:
         return False
@@ -136,7 +139,7 @@ def _is_bundle_directory(path: Path) -> bool:
 
 
 def _holds_manifests(directory: Path) -> bool:
-    """Whether any manifest is below a folder, hidden ones apart."""
+    """Return whether any manifest is below a folder. Hidden files and folders do not count."""
     return any(
         _holds_manifests(each) if each.is_dir() and not each.is_symlink() else is_manifest(each)
         for each in directory.iterdir()
@@ -166,10 +169,11 @@ def load_bundle(
     *,
     is_applied: bool = False,
 ) -> Bundle:
-    """Load the bundle at a path; what a server refuses of its policies is in the refusals of `api` and `directories`.
+    """Load the bundle at a path. What a server refuses is in the refusals of `api` and `directories`.
 
-    `created` is the minor through whose API its API objects come. `is_applied`: it goes through the API as a whole; else what has the name of a static manifest is taken for one. Raises
-    ManifestError for what is no object, and for what is to be rendered first.
+    `created` is the server version through whose API the API objects come. `is_applied`: the whole bundle goes through
+    the API. Otherwise objects with the name of a static manifest count as static. Raises ManifestError for a document
+    that is not an object, and for files that must be rendered first.
     """
     files = read_bundle_files(path)
     discovery = builtin_discovery()
@@ -219,13 +223,13 @@ def load_bundle(
 
 
 def rbac_of_bundle(path: Path) -> tuple[JSON, ...]:
-    """Return the RBAC objects of the bundle at a path. Raises ManifestError as `load_bundle`."""
+    """Return the RBAC objects of the bundle at a path. Raises the errors of `load_bundle`."""
     found = {each.key: each for each in _found(read_bundle_files(path).documents) if _is_rbac(each.value)}
     return tuple(_placed(each, builtin_discovery()) for each in found.values())
 
 
 class _FoundObject(Struct, frozen=True):
-    """One object of a bundle, and its document."""
+    """One object of a bundle, with its document."""
 
     value: JSON
     node: Node
@@ -262,7 +266,7 @@ def _nodes(node: Node, count: int) -> list[Node]:
 
 
 def _problem(value: JSON) -> str | None:
-    """Why `kubectl apply` takes no such document, None if it does."""
+    """Return why `kubectl apply` refuses a document, or None if it accepts it."""
     if not isinstance(value, dict):
         return "is no object of Kubernetes: it is no mapping"
     missing = [each for each in ("apiVersion", "kind") if not isinstance(value.get(each), str) or not value[each]]
@@ -280,7 +284,7 @@ def _problem(value: JSON) -> str | None:
 
 
 def _form_problem(value: JSON) -> str | None:
-    """Why what is read of an object has another form than its kind has, None if it has this form."""
+    """Return why an object does not have the form of its kind, or None. Only the parts that are read count."""
     metadata = value["metadata"]
     named = f"{value['kind']} `{metadata['name']}`"
     for field in ("labels", "annotations"):
@@ -308,7 +312,7 @@ def _kind_of(value: JSON) -> tuple[str, str]:
 
 
 def _is_unserved(value: JSON) -> bool:
-    """Whether an object is of a group of the server's own, in a version or of a kind that it does not serve."""
+    """Return whether an object of a built-in API group has a version or kind that the server does not serve."""
     group, version = split_api_version(value["apiVersion"])
     if builtin_discovery().of_kind(GroupVersionKind(group, version, value["kind"])) is not None:
         return False
@@ -331,7 +335,10 @@ def _is_static(value: JSON) -> bool:
 
 
 def _placed(found: _FoundObject, discovery: Discovery) -> JSON:
-    """An object in its namespace: without one it is in `default`, if its kind has namespaces."""
+    """Return an object with its namespace.
+
+    Without one, it gets `default` if its kind is namespaced.
+    """
     value = found.value
     group, version = split_api_version(value["apiVersion"])
     resource = discovery.of_kind(GroupVersionKind(group, version, value["kind"]))

@@ -1,7 +1,8 @@
 """The documents of a bundle: a file, all manifests below a directory, or standard input.
 
-`kubectl apply -f` reads a file so, and `-R` a directory (`k8s.io/cli-runtime/pkg/resource`, `FileVisitorForSTDIN` and
-`ExpandPathsToFileVisitors`). What has to be rendered first is refused with the command that renders it. No path that a file names is followed.
+`kubectl apply -f` reads a file in this way, and `-R` a directory (`k8s.io/cli-runtime/pkg/resource`,
+`FileVisitorForSTDIN` and `ExpandPathsToFileVisitors`). Files that must be rendered first are refused, with the command
+that renders them. Paths in a file are never followed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from replay.manifests.read.node import Node
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 STDIN = Path("-")
-"""Stands for standard input."""
+"""Path that stands for standard input."""
 _SHOWN_STDIN = "standard input"
 _KUSTOMIZATIONS = frozenset({"kustomization.yaml", "kustomization.yml", "Kustomization"})
 _CHART = "Chart.yaml"
@@ -43,7 +44,7 @@ _TEMPLATE = b"{{"
 
 
 class BundleDocument(Struct, frozen=True):
-    """One document of a bundle: as read, its nodes, and its value."""
+    """One document of a bundle: its source, its nodes, and its value."""
 
     source: ManifestDocument
     node: Node
@@ -59,14 +60,14 @@ class BundleFiles(Struct, frozen=True):
 
 @cache
 def standard_input() -> bytes:
-    """Return standard input, which can be read once."""
+    """Return standard input. It can be read only once, so it is cached."""
     return sys.stdin.buffer.read()
 
 
 def read_bundle_files(path: Path) -> BundleFiles:
     """Read all documents at a path.
 
-    Raises ManifestError for what cannot be read, and for what is to be rendered first.
+    Raises ManifestError for a file that cannot be read, and for files that must be rendered first.
     """
     if path == STDIN:
         return BundleFiles(tuple(_documents(_SHOWN_STDIN, standard_input())))
@@ -86,9 +87,9 @@ def read_bundle_files(path: Path) -> BundleFiles:
 
 
 def manifest_files(directory: Path) -> Iterator[Path]:
-    """The manifests below a directory in the order of their paths, but for hidden ones.
+    """Yield the manifests below a directory in path order, except hidden ones.
 
-    Raises ManifestError for a chart of Helm, and for a kustomization that is more than a list of what is there.
+    Raises ManifestError for a Helm chart, and for a kustomization that does more than list the existing files.
     """
     require_links_inside(directory)
     try:
@@ -112,7 +113,7 @@ def manifest_files(directory: Path) -> Iterator[Path]:
 
 
 def items_of(value: JSON) -> list[JSON]:
-    """The objects of a document: the items of a list, else the one that it is; none of an empty document."""
+    """Return the objects of a document: the items of a list, or the object itself. An empty document has none."""
     if isinstance(value, dict) and str(value.get("kind")).endswith("List"):
         items = value.get("items") or []
         if isinstance(items, list) and (items or value["kind"] == "List"):
@@ -121,17 +122,17 @@ def items_of(value: JSON) -> list[JSON]:
 
 
 def is_object(value: JSON) -> bool:
-    """Return whether a value states its kind."""
+    """Return whether a value has an apiVersion and a kind."""
     return isinstance(value, dict) and all(isinstance(value.get(each), str) for each in ("apiVersion", "kind"))
 
 
 def is_kustomization(path: Path) -> bool:
-    """Whether a file is a kustomization, by its name."""
+    """Return whether a file is a kustomization, by its name."""
     return path.name in _KUSTOMIZATIONS
 
 
 def is_chart(path: Path) -> bool:
-    """Whether a file says that its directory is a chart of Helm, by its name."""
+    """Return whether a file marks its directory as a Helm chart, by its name."""
     return path.name == _CHART
 
 
@@ -171,12 +172,12 @@ def _document(document: ManifestDocument) -> BundleDocument:
 
 
 def _chart_of(path: str) -> str:
-    """The directory of the chart that a template belongs to, or a word for it."""
+    """Return the directory of the chart to which a template belongs, or `CHART` if it is unknown."""
     return next((str(each) for each in Path(path).parents if (each / _CHART).is_file()), "CHART")
 
 
 def _require_plain(path: Path) -> None:
-    """Refuse a kustomization that does more than list all manifests in its directory and in folders below it."""
+    """Raise ManifestError for a kustomization that does more than list the manifests in and below its directory."""
     value: JSON = None
     for document in _plain_documents(path):
         value = document.value
@@ -199,7 +200,7 @@ def _require_plain(path: Path) -> None:
 
 
 def _manifests_below(directory: Path) -> Iterator[Path]:
-    """Yield all manifests below a directory but for hidden ones and kustomizations."""
+    """Yield all manifests below a directory, except hidden ones and kustomizations."""
     for path in sorted(directory.iterdir()):
         if path.name.startswith(".") or path.name in _KUSTOMIZATIONS:
             continue

@@ -1,4 +1,4 @@
-"""`replay check`: refusals by the server, and warnings, for one set."""
+"""`replay check`: the refusals of the server and the warnings for one set."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from replay.manifests.set_loader import load_set, require_static
 
 
 class CheckedSet(Struct, frozen=True):
-    """A set with all that was found; `silenced` counts warnings that a comment or an option hides.
+    """A set with its findings. `silenced` counts warnings that a comment or an option hides.
 
-    `configuration` is there for an AdmissionConfiguration file alone; `error` is the text with which the server stops, or
+    `configuration` is set only for an AdmissionConfiguration file. `error` is the text with which the server stops, or
     with which its API refuses the first object of `api`.
     """
 
@@ -44,17 +44,17 @@ class CheckedSet(Struct, frozen=True):
     hints: tuple[str, ...] = ()
     """Assumptions about the set."""
     server: ServerSettings = NO_SERVER
-    """What the set says about its server."""
+    """Settings of the server in the set."""
     engine: tuple[EngineDocument, ...] = ()
     """Objects of policy engines."""
 
     @property
     def is_accepted(self) -> bool:
-        """Whether a server would start with it, and its API take the rest."""
+        """Whether a server starts with the set, and its API accepts the rest."""
         return self.error is None
 
     def with_findings(self, found: Iterable[Finding], silenced: Iterable[str]) -> CheckedSet:
-        """Return the set with more findings; the first error refuses it. `silenced` are names of warnings to hide."""
+        """Return the set with more findings. The first error refuses it. `silenced` are the names of warnings to hide."""
         hidden = frozenset(silenced)
         findings = tuple(found)
         shown = tuple(each for each in findings if each.name not in hidden)
@@ -68,9 +68,9 @@ class CheckedSet(Struct, frozen=True):
 
 
 def check_minors(check: Callable[[KubernetesVersion], CheckedSet], versions: Sequence[KubernetesVersion]) -> CheckedSet:
-    """Check one set for several minors: what not all of them say is told with the minors that do.
+    """Check one set for several server versions. A finding that not all share names its versions.
 
-    A set that a server of one minor does not take at all is refused by this one.
+    If a server version does not accept the set at all, the set is refused for this version.
     """
     if len(versions) == 1:
         return check(versions[0])
@@ -108,9 +108,9 @@ def check_set(
     cluster: Sequence[JSON] | None = None,
     silenced: Iterable[str] = (),
 ) -> CheckedSet:
-    """Check the set at `path`: for one plugin a single directory, else whatever a set may be.
+    """Check the set at `path`: for one plugin a single directory, otherwise a set in any form.
 
-    `cluster` are objects of the cluster, for the warnings that need them. Raises ManifestError if there is nothing.
+    `cluster` are objects of the cluster, for the warnings that need them. Raises ManifestError if there is no set.
     """
     if path != STDIN and not path.exists():
         raise ManifestError("no such file or directory", path=str(path))
@@ -157,7 +157,7 @@ def _parts(
     tuple[EngineDocument, ...],
     tuple[JSON, ...],
 ]:
-    """What a set holds: directories, `api/`, hints, what it says of its server, objects of engines, and all other objects."""
+    """Return the parts of a set: directories, `api/`, hints, server settings, objects of engines, and all other objects."""
     if plugin is not None and path.is_dir():
         require_static(path, version)
         return (load_directory(path, plugin, version),), None, (), NO_SERVER, (), ()
@@ -168,6 +168,6 @@ def _parts(
 
 
 def counts(findings: Iterable[Finding]) -> tuple[int, int]:
-    """How many errors and warnings there are."""
+    """Return the numbers of errors and warnings."""
     severities = [finding.severity for finding in findings]
     return severities.count(Severity.ERROR), severities.count(Severity.WARNING)

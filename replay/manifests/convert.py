@@ -1,7 +1,7 @@
-"""From the API to static manifests: names, references and files as `staticManifestsDir` wants them (KEP-5793).
+"""Conversion of API objects into static manifests: names, references and files as in `staticManifestsDir` (KEP-5793).
 
-What static manifests may not say is not guessed: such an object is left, with what to do instead. Parameters that are one constant object
-can be written into the policy.
+Some objects cannot be static manifests. They are left out, with advice. Parameters that are one constant object can be
+written into the policy.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from replay.manifests.plugin import CHAIN_ORDER, PluginName
 from replay.manifests.static_rule import STATIC_SUFFIX
 
 FindParam = Callable[[str, str, str, str], JSON]
-"""The object of an apiVersion, kind, namespace and name, None where it is not known."""
+"""Function that returns the object of an apiVersion, kind, namespace and name, or None if it is unknown."""
 _KEPT_METADATA = ("name", "labels", "annotations")
 _SELECTORS = ("namespaceSelector", "objectSelector")
-"""What selects everything where it is empty, and where it is not there."""
+"""Selectors that match everything if they are empty or absent."""
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -37,7 +37,7 @@ class StaticFile(Struct, frozen=True):
 
 
 class NotConverted(Struct, frozen=True):
-    """An object that static manifests cannot say, and what to do instead."""
+    """An object that cannot be a static manifest, with the reason and advice."""
 
     object: LoadedObject
     problem: str
@@ -45,14 +45,14 @@ class NotConverted(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """One line, its place first."""
+        """The problem on one line, with the position first."""
         origin, what = self.object.origin, f"{self.object.kind}/{self.object.name}"
         place = f"{origin.file}:{origin.line}" if origin.line else origin.file
         return f"{place}: {what}: {self.problem}: {self.advice}"
 
 
 class Conversion(Struct, frozen=True):
-    """The files, what is left, and what a reader has to know of the rest."""
+    """The converted files, the objects left out, and hints about the converted ones."""
 
     files: tuple[StaticFile, ...]
     left: tuple[NotConverted, ...]
@@ -102,7 +102,10 @@ class _Converter(Struct):
                 self.refuse(binding, f"its policy `{name}` is not here", advice)
 
     def _bound(self, policy: LoadedObject, bindings: Sequence[LoadedObject]) -> Iterator[JSON]:
-        """A policy with its bindings; one that has parameters, once for each binding with the parameters written into it."""
+        """Yield a policy with its bindings.
+
+        A policy with parameters is written once for each binding, with the parameters as constants.
+        """
         if policy.value["spec"].get("paramKind") is None:
             yield _static(policy)
             for binding in bindings:
@@ -131,7 +134,7 @@ class _Converter(Struct):
             self.refuse(policy, "spec.paramKind is not supported for static manifests", "give its binding with it")
 
     def _param(self, policy: LoadedObject, binding: LoadedObject) -> JSON:
-        """The one object that a binding names. Raises NotConstantError."""
+        """Return the one object that a binding names. Raises NotConstantError."""
         kind, ref = policy.value["spec"]["paramKind"], binding.value["spec"].get("paramRef")
         if ref is None:
             raise NotConstantError("there is none", "give the binding a paramRef, or the policy no paramKind")
@@ -168,9 +171,9 @@ class _Converter(Struct):
 
 
 def convert(objects: Iterable[LoadedObject], urls: Mapping[str, str], find_param: FindParam) -> Conversion:
-    """Objects of the API as static manifests; `urls` are where webhooks with a Service are called, by their names.
+    """Return API objects as static manifests. `urls` are the addresses of webhooks with a Service, by webhook name.
 
-    Raises ManifestError for a URL of a webhook that there is not.
+    Raises ManifestError for the URL of an unknown webhook.
     """
     every = tuple(objects)
     names = {webhook["name"] for obj in every for webhook in obj.value.get("webhooks") or ()}
@@ -183,12 +186,12 @@ def convert(objects: Iterable[LoadedObject], urls: Mapping[str, str], find_param
 
 
 def static_name(name: str) -> str:
-    """The name of an object as a static manifest."""
+    """Return the name of an object as a static manifest."""
     return name if name.endswith(STATIC_SUFFIX) else f"{name}{STATIC_SUFFIX}"
 
 
 def _static(obj: LoadedObject) -> dict[str, Any]:
-    """An object without what the server wrote into it, under its static name."""
+    """Return an object under its static name, without the fields that the server wrote."""
     value = _without_nulls(deepcopy(obj.value))
     metadata = {key: value["metadata"][key] for key in _KEPT_METADATA if key in value["metadata"]}
     annotations = {key: text for key, text in metadata.pop("annotations", {}).items() if key != _APPLIED}

@@ -1,7 +1,7 @@
 """The defaults of `admissionregistration.k8s.io` (`k8s.io/kubernetes/pkg/apis/admissionregistration/*/defaults.go`).
 
-Objects are changed in place, right after decoding, before anybody else has seen them. What a field is filled with stands in
-`kube/default/rules.py`; a field that is there counts as written, even where it is empty: that is refused later.
+Objects are changed in place right after decoding, before other code sees them. The default values are in
+`kube/default/rules.py`. A field that is present counts as set, even if it is empty. Validation refuses it later.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ _DENY = "Deny"
 
 
 def set_defaults(kind: str, obj: JSON, version: str = "v1") -> None:
-    """Set what the manifest leaves out; `obj` is the decoded object of that kind, `version` that of the API it is in.
+    """Set the fields that a manifest omits. `obj` is the decoded object of that kind, `version` its API version.
 
-    Policies and bindings have the same defaults in all versions but one: v1alpha1 denies where no parameter is found.
+    Policies and bindings have the same defaults in all versions, with one exception: v1alpha1 denies if no parameter is
+    found.
     """
     if kind.endswith("WebhookConfiguration"):
         for webhook in obj.get("webhooks") or ():
@@ -55,6 +56,6 @@ def _default_rules(struct: str, rules: JSON) -> None:
 
 
 def _fill(struct: str, value: JSON) -> None:
-    """Fill what a struct of `admissionregistration.k8s.io/v1` leaves out."""
+    """Set the fields that a struct of `admissionregistration.k8s.io/v1` omits."""
     for name, default in FILLED[ADMISSION + struct].items():
         value.setdefault(name, dict(default) if isinstance(default, Mapping) else default)

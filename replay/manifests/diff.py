@@ -1,7 +1,7 @@
-"""What a change of manifests means, without any log: policies and bindings added, removed, renamed, changed.
+"""Comparison of manifest sets without a log: policies and bindings that are added, removed, renamed or changed.
 
-Two sets are compared object by object, by kind and name. A match is *widened* where the candidate matches all that the
-current one does and more, *narrowed* the other way round.
+Two sets are compared object by object, by kind and name. A match is *widened* if the candidate matches all that the
+baseline matches, and more. It is *narrowed* in the opposite case.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOT_COMPARED = frozenset({"name", "static"})
 
 
 def diff_sets(current: ManifestSet, candidate: ManifestSet) -> tuple[ObjectDiff, ...]:
-    """The objects that differ, by kind in the order of the set, then by name."""
+    """Return the differing objects, by kind in the order of the set, then by name."""
     differences: list[ObjectDiff] = []
     for attribute, kind in _KINDS.items():
         renamed_policies = {
@@ -51,14 +51,17 @@ def diff_sets(current: ManifestSet, candidate: ManifestSet) -> tuple[ObjectDiff,
 
 
 def _diff_outage(current: ManifestSet, candidate: ManifestSet) -> Iterator[ObjectDiff]:
-    """The webhooks that answer in one of the sets alone."""
+    """Yield the webhooks that answer in one set only."""
     for name in sorted(current.down ^ candidate.down):
         texts = ("no" if name in each.down else "yes" for each in (current, candidate))
         yield ObjectDiff("Webhook", name, Verb.CHANGED, (FieldDiff("answers", Verb.CHANGED, *texts),))
 
 
 def moved_names(current: Sequence[Any], candidate: Sequence[Any]) -> dict[str, str]:
-    """The objects that moved between the API and static manifests: their names, which differ in the reserved suffix alone."""
+    """Return the new names of objects that moved between the API and static manifests.
+
+    Both names differ only in the reserved suffix.
+    """
     old, new = ({each.name: each for each in side} for side in (current, candidate))
     moved = {}
     for name in old.keys() - new.keys():
@@ -71,7 +74,10 @@ def moved_names(current: Sequence[Any], candidate: Sequence[Any]) -> dict[str, s
 def _diff_moved(
     kind: str, current: Sequence[Any], candidate: Sequence[Any], moved: Mapping[str, str]
 ) -> Iterator[ObjectDiff]:
-    """Each object that moved, with what else differs; that a binding follows its policy goes without saying."""
+    """Yield each object that moved, with its other differences.
+
+    A binding that only follows its moved policy has no other difference.
+    """
     old, new = ({each.name: each for each in side} for side in (current, candidate))
     for name, other in moved.items():
         before, after = old[name], new[other]
@@ -84,7 +90,10 @@ def _diff_moved(
 def _diff_objects(
     kind: str, current: Sequence[Any], candidate: Sequence[Any], renamed_policies: Mapping[str, str]
 ) -> list[ObjectDiff]:
-    """`renamed_policies` are those of the bindings: a binding that follows its policy is renamed too."""
+    """Return the differences of objects of one kind.
+
+    `renamed_policies` are the renamed policies of bindings: a binding that follows its policy is renamed too.
+    """
     old = {obj.name: obj for obj in current}
     new = {obj.name: obj for obj in candidate}
     renamed = _renamed(old, new) | _renamed_bindings(old, new, renamed_policies)
@@ -105,7 +114,7 @@ def _diff_objects(
 
 
 def _renamed(old: dict[str, Any], new_objects: dict[str, Any]) -> dict[str, str]:
-    """Objects that differ in nothing but their name: the old name to the new."""
+    """Return the objects that differ only in their name: old names to new names."""
     gone = {name: replace(obj, name="") for name, obj in old.items() if name not in new_objects}
     added = {name: replace(obj, name="") for name, obj in new_objects.items() if name not in old} if gone else {}
     renamed: dict[str, str] = {}
@@ -117,7 +126,7 @@ def _renamed(old: dict[str, Any], new_objects: dict[str, Any]) -> dict[str, str]
 
 
 def _renamed_bindings(old: dict[str, Any], new: dict[str, Any], renamed_policies: Mapping[str, str]) -> dict[str, str]:
-    """The one binding of a renamed policy, where it has one before and one after."""
+    """Return the renamed bindings of renamed policies. Each policy must have exactly one binding before and after."""
     renamed: dict[str, str] = {}
     for old_policy, new_policy in renamed_policies.items():
         gone = [name for name, obj in old.items() if obj.policy_name == old_policy and name not in new]
@@ -128,14 +137,14 @@ def _renamed_bindings(old: dict[str, Any], new: dict[str, Any], renamed_policies
 
 
 def _diff_renamed(old: Any, new: Any, renamed_policies: Mapping[str, str]) -> tuple[FieldDiff, ...]:
-    """Return the differences besides the name, and the renamed policy's name."""
+    """Return the differences except the names of the object and of its policy."""
     if renamed_policies.get(getattr(old, "policy_name", "")) == getattr(new, "policy_name", ""):
         old = replace(old, policy_name=new.policy_name)
     return tuple(_diff_values("", old, new))
 
 
 def _described(obj: Any) -> Iterator[FieldDiff]:
-    """Yield what an added object does, in one or two lines."""
+    """Yield the effect of an added object, in one or two fields."""
     match = getattr(obj, "match_constraints", None)
     if match is not None:
         yield FieldDiff("matchConstraints", Verb.ADDED, "", _match_text(match))
@@ -151,7 +160,7 @@ def _match_text(match: MatchResources) -> str:
 
 
 def _diff_values(path: str, old: Any, new: Any) -> Iterator[FieldDiff]:
-    """The differences of two values of one type, field by field; lists item by item."""
+    """Yield the differences of two values of one type, field by field, and of lists item by item."""
     if old == new:
         return
     if isinstance(old, MatchResources) and isinstance(new, MatchResources):
@@ -191,7 +200,7 @@ def _diff_lists(path: str, current: tuple[Any, ...], candidate: tuple[Any, ...])
 
 
 def _diff_named(path: str, current: tuple[Any, ...], candidate: tuple[Any, ...]) -> Iterator[FieldDiff]:
-    """Yield differences of items with a name or key. A new order counts, because it is the evaluation order."""
+    """Yield the differences of items with a name or key. A new order counts, because it is the order of evaluation."""
     old, new = ({getattr(item, "name", None) or item.key: item for item in items} for items in (current, candidate))
     for name in dict.fromkeys((*old, *new)):
         yield from _diff_values(f"{path}[{name}]", old.get(name), new.get(name))
@@ -225,7 +234,7 @@ def _diff_selector(path: str, current: LabelSelector, candidate: LabelSelector) 
 
 
 def _requirements(selector: LabelSelector) -> frozenset[object]:
-    """Return everything that a selector requires together. More requirements select less."""
+    """Return all requirements of a selector. More requirements select fewer objects."""
     return frozenset((*selector.match_labels.items(), *selector.match_expressions))
 
 
@@ -237,7 +246,7 @@ def _diff_rules(path: str, current: tuple[Rule, ...], candidate: tuple[Rule, ...
 
 
 def _covers(one: Rule, other: Rule) -> bool:
-    """Whether a rule alone matches all that another one does."""
+    """Return whether a rule alone matches everything that another rule matches."""
     lists = (
         (one.operations, other.operations),
         (one.api_groups, other.api_groups),
@@ -254,7 +263,11 @@ def _covers(one: Rule, other: Rule) -> bool:
 
 
 def _resource_covers(wide: str, narrow: str) -> bool:
-    """`*` is all resources without subresources, `*/*` everything, `pods/*` and `*/scale` one half each."""
+    """Return whether one resource pattern includes another.
+
+    `*` is all resources without subresources, and `*/*` is everything. `pods/*` and `*/scale` have a wildcard on one
+    side.
+    """
     if wide in (narrow, "*/*"):
         return True
     resource, slash, subresource = wide.partition("/")
@@ -267,7 +280,7 @@ def _resource_covers(wide: str, narrow: str) -> bool:
 
 
 def api_name(name: str) -> str:
-    """A field's name as the API spells it."""
+    """Return a field's name as the API spells it."""
     head, *rest = name.split("_")
     return _API_NAMES.get(name) or head + "".join(part.capitalize() for part in rest)
 

@@ -1,9 +1,10 @@
-"""Whether several API servers run the same manifests and authorization: by their files, or by the metrics that each exports.
+"""Detection of API servers with different manifests or authorization, by their files or by their metrics.
 
 `apiserver_manifest_admission_config_controller_last_config_info{plugin, apiserver_id_hash, hash} 1` is set after every
-successful load, and `apiserver_authorization_config_controller_last_config_info{apiserver_id_hash, hash} 1` likewise: they are the
-only trace of a set that differs between the servers of a cluster. A failed reload leaves them, and counts in
-`..._automatic_reloads_total{status="failure"}`: the server then runs an older set than the one on its disk.
+successful load, and so is `apiserver_authorization_config_controller_last_config_info{apiserver_id_hash, hash} 1`. They
+are the only trace of a set that differs between the servers of a cluster. A failed reload does not change them. It is
+counted in `..._automatic_reloads_total{status="failure"}`, and the server then runs an older set than the one on its
+disk.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from replay.manifests.plugin import CHAIN_ORDER, PluginName
 from replay.manifests.read.documents import read_directory
 
 AUTHORIZATION = "AuthorizationConfiguration"
-"""Stands for a plugin where the file of `--authorization-config` is meant."""
+"""Name that stands for a plugin, for the file of `--authorization-config`."""
 _CONTROLLERS = "apiserver_(?P<controller>manifest_admission|authorization)_config_controller"
 _METRIC = "apiserver_{manifest_admission,authorization}_config_controller_last_config_info"
 _SAMPLE = re.compile(rf"^{_CONTROLLERS}_(?P<metric>\w+)\{{(?P<labels>.*)\}}\s+(?P<value>\S+)")
@@ -33,9 +34,9 @@ _INFO, _RELOADS, _LAST = "last_config_info", "automatic_reloads_total", "automat
 
 
 class ServerHashes(Struct, frozen=True):
-    """The hashes of one server (or one set) by plugin, or `AUTHORIZATION`; empty where the plugin has no data.
+    """Hashes of one server (or one set) by plugin, or `AUTHORIZATION`. Empty if the plugin has no data.
 
-    `failed` counts the reloads that failed, where the last of them came after the last that succeeded.
+    `failed` counts the failed reloads, if the last of them came after the last successful one.
     """
 
     name: str
@@ -44,9 +45,9 @@ class ServerHashes(Struct, frozen=True):
 
 
 def set_hashes(path: Path, plugin: PluginName | None = None) -> ServerHashes:
-    """The hashes of a set without decoding it: of `plugin`, or of each subdirectory that a plugin of its own has.
+    """Return the hashes of a set without decoding it: of `plugin`, or of each plugin's subdirectory.
 
-    An AuthorizationConfiguration has one, too, alone or in a set. Raises ManifestError where nothing can be hashed.
+    An AuthorizationConfiguration has a hash too, alone or in a set. Raises ManifestError if nothing can be hashed.
     """
     if not path.is_dir():
         if plugin is None and is_configuration(path):
@@ -71,13 +72,13 @@ def set_hashes(path: Path, plugin: PluginName | None = None) -> ServerHashes:
 
 
 def _hash_of_file(path: Path) -> str:
-    """As the server hashes an AuthorizationConfiguration (`authorizationconfig/metrics`, `getHash`)."""
+    """Return the server's hash of an AuthorizationConfiguration (`authorizationconfig/metrics`, `getHash`)."""
     data = path.read_bytes()
     return f"sha256:{sha256(data).hexdigest()}" if data else ""
 
 
 def hash_lines(servers: Sequence[ServerHashes]) -> Iterator[str]:
-    """The hash alone where there is one, else each with its set and plugin."""
+    """Yield the hash alone if there is only one, or else each hash with its set and plugin."""
     if len(servers) == 1 and len(servers[0].hashes) == 1:
         yield from servers[0].hashes.values()
         return
@@ -96,9 +97,9 @@ class _Sample(NamedTuple):
 
 
 def hashes_from_metrics(path: Path) -> ServerHashes:
-    """The hashes that a server exports, from the text of its `/metrics`, and its failed reloads.
+    """Return the hashes and the failed reloads from the text of a server's `/metrics`.
 
-    Raises ManifestError where the file cannot be read or has no such metric.
+    Raises ManifestError if the file cannot be read or has no such metric.
     """
     try:
         if path.stat().st_size > _MAX_METRICS_BYTES:
@@ -115,7 +116,7 @@ def hashes_from_metrics(path: Path) -> ServerHashes:
 
 
 def _samples(lines: Iterable[str]) -> Iterator[_Sample]:
-    """The metrics of the two controllers."""
+    """Yield the metrics of the two controllers."""
     for line in lines:
         match = _SAMPLE.match(line)
         if match is None:
@@ -131,7 +132,10 @@ def _samples(lines: Iterable[str]) -> Iterator[_Sample]:
 
 
 def _failed(samples: Iterable[_Sample]) -> Iterator[tuple[str, int]]:
-    """How many reloads failed of what has not been reloaded since; without instants what failed last is not known to be mended."""
+    """Yield the plugins whose last reload failed, with the number of failures.
+
+    Without timestamps, a failure counts as the last reload.
+    """
     counts: dict[str, float] = defaultdict(float)
     last: dict[tuple[str, str], float] = {}
     for each in samples:
@@ -146,9 +150,9 @@ def _failed(samples: Iterable[_Sample]) -> Iterator[tuple[str, int]]:
 
 
 def drift_lines(servers: Sequence[ServerHashes]) -> Iterator[str]:
-    """One line per plugin and hash, for the plugins that differ; then one for each that a server could not reload.
+    """Yield one line for each hash of the plugins that differ, then one for each failed reload.
 
-    Authorization is compared where a server says something of it: older ones export no hash of it.
+    Authorization is compared among the servers that export a hash of it. Older ones do not.
     """
     for plugin in (*CHAIN_ORDER, AUTHORIZATION):
         by_hash: dict[str, list[str]] = {}

@@ -1,6 +1,6 @@
-"""Objects of policy engines in a set: Gatekeeper's and Kyverno's, which their webhooks decide with.
+"""Objects of policy engines in a set. The webhooks of Gatekeeper and Kyverno decide with them.
 
-They stand in the engine's directory, in `api/`, or among the other manifests of a set that is one directory or file.
+They are in the engine's directory, in `api/`, or among the other manifests of a set that is one directory or file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ENGINES: Final = (
 )
 ENGINE_DIRECTORIES: Final = tuple(engine.directory for engine in ENGINES)
 CONFIGURATION: Final = "kyverno"
-"""The name of the ConfigMap that Kyverno reads its configuration of."""
+"""Name of the ConfigMap that configures Kyverno."""
 _API_VERSION = re.compile(
     rb"""^\s*(?:-\s+|\{\s*|.*[,{]\s*)?["']?apiVersion["']?\s*:\s*["']?([\w.-]*/?\w+)""", re.MULTILINE
 )
@@ -63,7 +63,7 @@ _CONFIGURATION = re.compile(
 
 
 def is_engine_object(value: JSON) -> bool:
-    """Whether an object is of a policy engine, or its configuration."""
+    """Return whether an object belongs to a policy engine or is its configuration."""
     if not isinstance(value, dict):
         return False
     version = str(value.get("apiVersion"))
@@ -78,7 +78,7 @@ def _is_of_engine(version: str) -> bool:
 
 
 def is_engine_document(document: ManifestDocument) -> bool:
-    """Whether a document is an object of a policy engine, as its first `apiVersion` says, or its configuration."""
+    """Return whether a document is an object of a policy engine or its configuration, by its first `apiVersion`."""
     found = _API_VERSION.search(document.data)
     if found is None:
         return False
@@ -91,7 +91,7 @@ def is_engine_document(document: ManifestDocument) -> bool:
 
 
 def _is_list_of_engine(document: ManifestDocument) -> bool:
-    """Whether a `List`, as `kubectl get -o yaml` prints it, holds objects of a policy engine alone."""
+    """Return whether a `List`, as `kubectl get -o yaml` prints it, has only objects of a policy engine."""
     try:
         value = plain(read_yaml(document.data, document.line).node)
     except YAMLSyntaxError:
@@ -106,7 +106,10 @@ def without_engine_objects(directory: DirectoryDocuments) -> DirectoryDocuments:
 
 
 def other_documents(documents: Iterable[ManifestDocument]) -> tuple[ManifestDocument, ...]:
-    """Documents without the objects of policy engines, and without those of comments alone in the files of such objects."""
+    """Return the documents without objects of policy engines.
+
+    Documents with only comments are left out too, if their file has such objects.
+    """
     documents = tuple(documents)
     own = {id(each) for each in documents if is_engine_document(each)}
     paths = {each.path for each in documents if id(each) in own}
@@ -118,7 +121,7 @@ def _is_blank(document: ManifestDocument) -> bool:
 
 
 class EngineDocument(NamedTuple):
-    """An object of a policy engine, the file that holds it, and its nodes."""
+    """An object of a policy engine, with its file and nodes."""
 
     value: JSON
     path: str
@@ -127,20 +130,20 @@ class EngineDocument(NamedTuple):
 
     @property
     def name(self) -> tuple[str, str]:
-        """Return kind and name, which identify an object of a set."""
+        """Kind and name, which identify an object of a set."""
         return str(self.value.get("kind")), str((self.value.get("metadata") or {}).get("name"))
 
     @property
     def origin(self) -> Origin:
-        """Return the source."""
+        """Source of the object."""
         return Origin(self.path, self.node.position.line, self.document)
 
 
 def engine_documents(path: Path, *, is_own: bool = False) -> tuple[EngineDocument, ...]:
     """Return the objects of policy engines in a file, or anywhere below a directory.
 
-    `is_own` is for the directory of an engine: every document in it must be an object of Kubernetes, and ConfigMaps count too, which
-    policies read. Raises ManifestError.
+    `is_own` is for the directory of an engine. Every document there must be a Kubernetes object, and ConfigMaps count
+    too, because policies read them. Raises ManifestError.
     """
     if path.is_dir():
         files = [
@@ -173,7 +176,7 @@ def engine_documents(path: Path, *, is_own: bool = False) -> tuple[EngineDocumen
 
 
 def _objects(value: JSON) -> list[JSON]:
-    """Return the objects of a document: the items of a `List`, else the one that it is; none of an empty document."""
+    """Return the objects of a document: the items of a `List`, or the object itself. An empty document has none."""
     if isinstance(value, dict) and value.get("kind") == "List":
         items = value.get("items") or []
         return items if isinstance(items, list) else [items]
@@ -191,7 +194,7 @@ def _is_object(value: JSON) -> bool:
 
 
 def holds_engine_objects_alone(path: Path) -> bool:
-    """Whether a file, or every document directly in a directory, is an object of a policy engine."""
+    """Return whether a file, or every document directly in a directory, is an object of a policy engine."""
     try:
         documents = (
             read_directory(path).documents if path.is_dir() else tuple(split_documents(str(path), read_file(path)))
@@ -215,7 +218,7 @@ def differing_webhooks(one: ManifestSet, other: ManifestSet) -> frozenset[str]:
 
 
 def with_engines(manifests: ManifestSet, objects: Iterable[JSON], version: KubernetesVersion) -> ManifestSet:
-    """A set with objects of policy engines, and with what each engine registers or generates of them."""
+    """Return a set with objects of policy engines, and with what each engine registers or generates from them."""
     own = tuple(objects)
     if not own:
         return manifests

@@ -1,8 +1,8 @@
-"""The CEL expressions of one object, compiled as its validation does, and no further.
+"""The CEL expressions of one object, compiled as in its validation.
 
-The server validates manifests as new objects, with the libraries of the minor before, and evaluates them with its own. A
-policy's variables, validations, messages, annotations and mutations share one compiler; a match condition stands
-alone. Everything about CEL that manifests need is here.
+The server validates manifests as new objects, with the libraries of the previous minor version, and evaluates them with
+its own. The variables, validations, messages, annotations and mutations of a policy share one compiler. A match
+condition has its own. Only this module connects manifests with CEL.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["CheckedExpression", "ExpressionKind", "Expressions"]
 
 
 class CheckedExpression(Struct, frozen=True):
-    """An expression with the path of its field; `compiled.error` is None where it is fine."""
+    """An expression with the path of its field. `compiled.error` is None if it is valid."""
 
     path: str
     compiled: CompiledExpression
@@ -28,9 +28,10 @@ class CheckedExpression(Struct, frozen=True):
 
 
 class Expressions(Struct):
-    """Compiles the expressions of one object and keeps them for the lints.
+    """Compiler of the expressions of one object. It keeps them for the lints.
 
-    `composed`: whether expressions can read `variables`, which a validating policy without any does not even declare.
+    `composed` says whether expressions can read `variables`. A validating policy without variables does not even
+    declare the name.
     """
 
     version: KubernetesVersion
@@ -40,16 +41,16 @@ class Expressions(Struct):
     _compiler: ExpressionCompiler | None = None
 
     def check(self, kind: ExpressionKind, expression: str, path: str, *, shown: str = "") -> Iterator[FieldError]:
-        """The error of an expression, if it has one; `shown` is how the error prints it where it was trimmed."""
+        """Yield the error of an expression, if it has one. `shown` is the text in the error if it was trimmed."""
         compiler = self._standalone() if kind is ExpressionKind.MATCH_CONDITION else self._composed()
         compiled = compiler.compile(kind, expression)
         self.checked.append(CheckedExpression(path, compiled))
         yield from _errors(compiled, path, shown or expression)
 
     def declare_variable(self, name: str, expression: str, path: str) -> Iterator[FieldError]:
-        """The error of a variable, which later expressions see in any case.
+        """Yield the error of a variable. Later expressions see the variable even if it has an error.
 
-        Even in a mutating policy the validation of variables knows no `Object` and `JSONPatch`.
+        The validation of variables does not know `Object` and `JSONPatch`, even in a mutating policy.
         """
         compiled = self._composed().declare_variable(name, expression)
         self.checked.append(CheckedExpression(path, compiled, name))

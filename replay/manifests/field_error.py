@@ -11,24 +11,27 @@ from replay.json import JSON
 
 
 class FieldError(Struct, frozen=True):
-    """One error of one field: `str()` is `path: body`; `shown_path` is the server's spelling, if different."""
+    """One error of one field. `str()` is `path: body`. `shown_path` is the server's spelling, if different."""
 
     path: str
     body: str
     shown_path: str = ""
 
     def __str__(self) -> str:
-        """Format as in the server's list."""
+        """Return the text as in the server's list."""
         return f"{self.shown_path or self.path}: {self.body}"
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """A value that is missing or empty."""
+    """Return the error for a missing or empty value."""
     return _error(path, "Required value", detail)
 
 
 def invalid(path: str, value: JSON, detail: str, *, named_type: bool = False) -> FieldError:
-    """A value that is malformed; a plain string is quoted as Go does, anything else printed as JSON in its own order."""
+    """Return the error for a malformed value.
+
+    A plain string is quoted as in Go. Other values are printed as JSON with their own order of fields.
+    """
     shown = quote(value) if isinstance(value, str) and not named_type else marshal(value, sort_keys=False)
     return _error(path, f"Invalid value: {shown}", detail)
 
@@ -39,33 +42,33 @@ def not_supported(path: str, value: str, supported: Iterable[str]) -> FieldError
 
 
 def not_supported_struct(path: str, value: JSON, supported: Iterable[str]) -> FieldError:
-    """Return the same error for a struct in place of the value, with fields in Go's order."""
+    """Return the error for an unknown value, with a struct in its place. Its fields are in Go's order."""
     listed = ", ".join(quote(item) for item in supported)
     return _error(path, f"Unsupported value: {marshal(value, sort_keys=False)}", f"supported values: {listed}")
 
 
 def duplicate(path: str, value: str) -> FieldError:
-    """A value that must be unique and is not."""
+    """Return the error for a value that must be unique and is not."""
     return _error(path, f"Duplicate value: {quote(value)}", "")
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """A value that may not be set here."""
+    """Return the error for a value that may not be set here."""
     return _error(path, "Forbidden", detail)
 
 
 def too_long(path: str, limit: int) -> FieldError:
-    """A value over `limit` bytes."""
+    """Return the error for a value over `limit` bytes."""
     return _error(path, "Too long", f"may not be more than {limit} bytes")
 
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
-    """A list of more than `limit` items."""
+    """Return the error for a list of more than `limit` items."""
     return _error(path, f"Too many: {count}", f"must have at most {limit} items")
 
 
 def internal(path: str, detail: str) -> FieldError:
-    """Something that is no fault of the manifest."""
+    """Return an error that is not the fault of the manifest."""
     return _error(path, "Internal error", detail)
 
 
@@ -74,6 +77,6 @@ def _error(path: str, body: str, detail: str) -> FieldError:
 
 
 def aggregate(errors: Iterable[FieldError]) -> str:
-    """Several errors as one text: each once, in brackets if there are more than one."""
+    """Return several errors as one text, each once, and in brackets if there are several."""
     texts = list(dict.fromkeys(str(error) for error in errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

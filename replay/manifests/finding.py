@@ -9,11 +9,14 @@ from msgspec import Struct
 from replay.manifests.read.node import NOWHERE, Position
 
 SERVER = "server"
-"""The name of every finding that the API server itself would refuse."""
+"""Name of every finding that the API server itself would refuse."""
 
 
 class Severity(StrEnum):
-    """An error stops the server (or a reload); a warning is ours alone; an information needs no action."""
+    """Severity of a finding.
+
+    An error stops the server (or a reload). A warning is ours alone. An information needs no action.
+    """
 
     ERROR = "error"
     WARNING = "warning"
@@ -21,10 +24,10 @@ class Severity(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One finding; `name` is `server` or that of a lint, `field_path` empty where the document as a whole is meant.
+    """One finding. `name` is `server` or the name of a lint. `field_path` is empty if it is about the whole document.
 
-    `object` is `Kind/name` of the object where one could be read. `first` marks what is part of the text with which the
-    server itself refuses. `fix` says what to do where the server's words do not; it stands in the one line of an error.
+    `object` is `Kind/name` of the object if one could be read. `first` marks the part that is in the server's own
+    refusal. `fix` is advice if the server's words have none. It is part of the one line of an error.
     """
 
     severity: Severity

@@ -1,8 +1,8 @@
-"""The native policies and bindings that Gatekeeper generates of CEL templates and constraints (`pkg/drivers/k8scel/transform`).
+"""The native policies and bindings that Gatekeeper generates from CEL templates and constraints.
 
-A policy is generated where the template says `generateVAP: true`, and where the cluster shows that Gatekeeper generated one. A constraint whose
-actions are `scoped` has a binding where they name `vap.k8s.io` or all enforcement points, and then needs no more than a template that does not
-say `generateVAP: false`.
+See `pkg/drivers/k8scel/transform`. A policy is generated if the template has `generateVAP: true`, or if the cluster
+shows that Gatekeeper generated one. A constraint with `scoped` actions has a binding if they name `vap.k8s.io` or all
+enforcement points. Then it is enough that the template does not have `generateVAP: false`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _POINTS: Final = ("vap.k8s.io", "*")
 _ACTIONS: Final = {"deny": "Deny", "warn": "Warn", "dryrun": "Audit"}
 _OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 _MOST: Final = 253
-"""The length of a name."""
+"""Maximum length of a name."""
 
 ANY_OBJECT: Final = 'has(request.operation) && request.operation == "DELETE" && object == null ? oldObject : object'
 PARAMETERS: Final = "!has(params.spec) ? null : !has(params.spec.parameters) ? null: params.spec.parameters"
@@ -46,13 +46,14 @@ _NAME: Final = _GLOB.format(glob="params.spec.match.name")
 
 
 def _any(condition: str) -> str:
-    """An expression: the object or the old one meets a condition on `each`. A list of both would need to know all of them."""
+    """Return the expression that the object or the old object meets a condition on `each`."""
+    # No list of both: a list literal with an unknown item is unknown as a whole, but `||` can still be true.
     either = (f"({name} != null && ({condition.replace('each.', f'{name}.')}))" for name in ("object", "oldObject"))
     return f"({' || '.join(either)})"
 
 
 def _in_namespace(condition: str) -> str:
-    """An expression: a condition on the namespace of `each`, true for an object of the cluster."""
+    """Return the expression of a condition on the namespace of `each`, which is true for a cluster-scoped object."""
     return f'(has(each.metadata.namespace) && each.metadata.namespace != "" ? {condition} : true)'
 
 
@@ -110,12 +111,12 @@ def _in_order(values: Iterable[T]) -> tuple[T, ...]:
 
 
 def _is_generated(policy: ValidatingAdmissionPolicy) -> bool:
-    """Whether a policy takes constraints as parameters, as generated ones alone do."""
+    """Return whether a policy takes constraints as parameters. Only generated policies do."""
     return policy.param_kind is not None and policy.param_kind.api_version.startswith(f"{CONSTRAINTS}/")
 
 
 def _source(template: JSON) -> JSON:
-    """The CEL source of a template, empty for what has none."""
+    """Return the CEL source of a template, or {} if it has none."""
     if template.get("kind") != "ConstraintTemplate":
         return {}
     targets = (template.get("spec") or {}).get("targets") or [{}]
@@ -124,9 +125,10 @@ def _source(template: JSON) -> JSON:
 
 
 def _actions(constraint: JSON, *, is_wanted: bool) -> tuple[str, ...]:
-    """The actions of a binding (`shouldGenerateVAPB`); none where it has no binding.
+    """Return the actions of a constraint's binding, or none without a binding (`shouldGenerateVAPB`).
 
-    Gatekeeper makes none with an action that it does not know, and the server takes none with an action twice, or with both deny and warn.
+    Gatekeeper makes no binding with an unknown action. The server accepts no repeated action, and not both deny and
+    warn.
     """
     spec = constraint.get("spec") or {}
     action = spec.get("enforcementAction") or "deny"
@@ -147,7 +149,10 @@ def _actions(constraint: JSON, *, is_wanted: bool) -> tuple[str, ...]:
 
 
 def _policy(template: JSON, manifests: ManifestSet, version: KubernetesVersion) -> ValidatingAdmissionPolicy | None:
-    """The policy of a template (`TemplateToPolicyDefinitionWithWebhookConfig`); None where the server refuses it."""
+    """Return the policy of a template, or None if the server refuses it.
+
+    See `TemplateToPolicyDefinitionWithWebhookConfig`.
+    """
     source, name = _source(template), template["metadata"]["name"]
     webhook = next(
         (each for c in manifests.validating_webhooks for each in c.webhooks if each.name == VALIDATION), None
@@ -202,7 +207,10 @@ def _policy(template: JSON, manifests: ManifestSet, version: KubernetesVersion) 
 
 
 def _rules(rules: Sequence[Rule], operations: Sequence[str]) -> tuple[Rule, ...] | None:
-    """The rules of the webhook for the operations of a template (`convertWebhookRulesToResourceRules`); None where they have none in common."""
+    """Return the webhook's rules for the operations of a template, or None if a rule has none of them.
+
+    See `convertWebhookRulesToResourceRules`.
+    """
     if not operations:
         return tuple(rules)
     wanted = _OPERATIONS if "*" in operations else operations
@@ -218,7 +226,7 @@ def _rules(rules: Sequence[Rule], operations: Sequence[str]) -> tuple[Rule, ...]
 
 
 def _excluded(objects: Iterable[JSON]) -> list[str]:
-    """The namespaces that Gatekeeper's configuration leaves out of its webhook, as globs."""
+    """Return the namespaces that Gatekeeper's configuration excludes from its webhook, as globs."""
     entries = [
         entry
         for value in objects
@@ -236,7 +244,7 @@ def _excluded(objects: Iterable[JSON]) -> list[str]:
 
 
 def _not_in(globs: Sequence[str]) -> str:
-    """An expression: the object is in no namespace that a glob fits, nor such a namespace itself."""
+    """Return the expression that the object is not in a namespace of the globs, and is not such a namespace itself."""
     listed = f"[{', '.join(quote(each) for each in globs)}]"
     name = f"!{listed}.exists(glob, string(each.metadata.name)" + _GLOB.format(glob="glob") + ")"
     is_namespace = '(has(each.kind) && each.kind == "Namespace" && has(each.metadata.name))'
@@ -244,7 +252,7 @@ def _not_in(globs: Sequence[str]) -> str:
 
 
 def _binding(constraint: JSON, actions: tuple[str, ...]) -> ValidatingAdmissionPolicyBinding:
-    """The binding of a constraint (`ConstraintToBinding`)."""
+    """Return the binding of a constraint (`ConstraintToBinding`)."""
     kind, name = str(constraint["kind"]).lower(), str(constraint["metadata"]["name"])
     match = (constraint.get("spec") or {}).get("match") or {}
     return ValidatingAdmissionPolicyBinding(

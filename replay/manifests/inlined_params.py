@@ -1,4 +1,4 @@
-"""Parameters written into a policy: `params` becomes a variable that is one constant object."""
+"""Parameters written into a policy: `params` becomes a variable with one constant object."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ _METADATA = ("name", "namespace", "labels", "annotations")
 
 
 class NotConstantError(Exception):
-    """The parameters of a binding cannot be written into its policy; `advice` says what to do."""
+    """Parameters of a binding that cannot be written into its policy. `advice` says what to do."""
 
     def __init__(self, reason: str, advice: str) -> None:
-        """Keep both."""
+        """`reason` says why, `advice` what to do."""
         super().__init__(reason)
         self.advice = advice
 
 
 def with_params(policy: dict[str, Any], expressions: Sequence[CheckedExpression], param: JSON) -> dict[str, Any]:
-    """A policy that reads what its expressions read of a parameter from a variable, or in match conditions from a literal.
+    """Return a policy that reads a parameter from a variable, or in match conditions from a literal.
 
-    Raises NotConstantError where an expression cannot be rewritten.
+    The constant has the parts of the parameter that the expressions read. Raises NotConstantError if an expression
+    cannot be rewritten.
     """
     trees = [(each.path, _tree(each)) for each in expressions]
     for validation in policy["spec"].get("validations", ()):
@@ -49,7 +50,7 @@ def with_params(policy: dict[str, Any], expressions: Sequence[CheckedExpression]
 
 
 def _keep_message(validation: dict[str, Any]) -> None:
-    """What is said where the policy says nothing: the expression as it was (`validator.go`, `failed expression`)."""
+    """Set the default message, which contains the original expression (`validator.go`, `failed expression`)."""
     text = validation["expression"].strip()
     if not validation.get("message") and not validation.get("messageExpression") and "\n" not in text:
         validation["message"] = f"failed expression: {text}"
@@ -67,7 +68,10 @@ def _tree(expression: CheckedExpression) -> Ast:
 
 
 def _read(param: JSON, trees: Iterable[Ast]) -> JSON:
-    """What expressions may read of a parameter: the fields that they select, all of it where they look at it as a whole."""
+    """Return the parts of a parameter that expressions may read.
+
+    They are the selected fields, or everything if an expression uses the parameter as a whole.
+    """
     fields: set[str] = set()
     for tree in trees:
         nodes = descendants(tree.expr)
@@ -85,10 +89,11 @@ def _read(param: JSON, trees: Iterable[Ast]) -> JSON:
 
 
 def _rewritten(tree: Ast, text: str) -> str:
-    """The text of an expression with something else in place of `params`."""
+    """Return the text of an expression with `text` in the place of `params`."""
     source = tree.source.text
     nodes = descendants(tree.expr)
     places = {tree.positions[node.id] for node in nodes if isinstance(node, Ident) and node.name == PARAMS}
+    # From the end, so that earlier positions stay valid.
     for place in sorted(places, reverse=True):
         if not source.startswith(PARAMS, place):
             raise NotConstantError(f"`{source}` cannot be rewritten", "write the parameters into it by hand")
@@ -97,7 +102,10 @@ def _rewritten(tree: Ast, text: str) -> str:
 
 
 def _literal(value: JSON) -> str:
-    """JSON as a CEL literal; the server takes none whose parts have several types, unless each is dyn."""
+    """Return JSON as a CEL literal.
+
+    The server accepts no literal whose parts have different types, unless each part is dyn.
+    """
     if isinstance(value, dict):
         parts = zip(map(_literal, value), _parts(list(value.values())), strict=True)
         return "{" + ", ".join(f"{key}: {each}" for key, each in parts) + "}"

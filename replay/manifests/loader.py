@@ -1,8 +1,8 @@
 """A directory of manifests for one plugin, loaded as the server does at its start.
 
-`k8s.io/apiserver/pkg/admission/plugin/{policy,webhook}/manifest/loader` with the defaulting and validation that
-`k8s.io/kubernetes/pkg/admission/plugin/{policy,webhook}/manifest/loader` adds. The server stops at the first refusal;
-here all of them are collected, in its order.
+`k8s.io/apiserver/pkg/admission/plugin/{policy,webhook}/manifest/loader`, with the defaulting and validation that
+`k8s.io/kubernetes/pkg/admission/plugin/{policy,webhook}/manifest/loader` adds. The server stops at the first refusal.
+Here all refusals are collected, in the server's order.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from replay.manifests.validate.kind import validate
 
 
 class LoadedObject(Struct, frozen=True):
-    """One object of a set: its JSON after defaulting, where it was read, and its compiled expressions.
+    """One object of a set: its JSON after defaulting, its file, and its compiled expressions.
 
-    `text` is the document that it stands in, the `document`th of its file; `is_valid` says whether the REST API would take the
-    object by itself.
+    `text` is its document, which is number `document` in its file. `is_valid` says whether the REST API would accept
+    the object by itself.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class LoadedObject(Struct, frozen=True):
 
     @property
     def origin(self) -> Origin:
-        """Return the source."""
+        """Source of the object."""
         path = os.fsencode(self.path).decode("utf-8", "backslashreplace")
         return Origin(path, self.node.position.line, self.document)
 
@@ -66,7 +66,7 @@ class LoadedObject(Struct, frozen=True):
 
 
 class LoadedDirectory(Struct, frozen=True):
-    """A directory as one plugin loads it: policies, then bindings, each sorted by name; or why it is refused."""
+    """A directory as one plugin loads it: policies, then bindings, each sorted by name; or the reasons for a refusal."""
 
     plugin: PluginName
     path: str
@@ -76,12 +76,12 @@ class LoadedDirectory(Struct, frozen=True):
 
     @property
     def error(self) -> str | None:
-        """The text with which the server refuses the directory, None if it accepts it."""
+        """Text with which the server refuses the directory, or None if it accepts it."""
         return self.refusals[0].text if self.refusals else None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Return all problems. Those that the server reports have `first`."""
+        """All problems. Those that the server reports have `first`."""
         return tuple(
             replace(finding, first=finding.first and index == 0)
             for index, refusal in enumerate(self.refusals)
@@ -97,7 +97,7 @@ NOT_STATIC = "a static manifest needs such a name; what is created through the A
 
 
 def fix_of_kind(untyped: Node) -> str:
-    """Return the fix for a document of an unknown kind: a similar kind of the group, if there is one."""
+    """Return advice for a document of an unknown kind. It names a similar kind of the group, if there is one."""
     fields = plain(untyped)
     version, kind = (str(fields.get(name)) if isinstance(fields, dict) else "" for name in ("apiVersion", "kind"))
     if version.rpartition("/")[0] != GROUP:
@@ -122,10 +122,10 @@ def load_directory(
     mixed: bool = False,
     ignored: frozenset[str] = frozenset(),
 ) -> LoadedDirectory:
-    """Load a directory for one plugin. Never raises: what is wrong is in `refusals`.
+    """Load a directory for one plugin. It never raises: all problems are in `refusals`.
 
-    `mixed`: objects of the other plugins may stand in the same directory (no server allows that) and are left out, and so is
-    what is about authorization, or in `ignored` files.
+    `mixed`: the directory may contain objects of the other plugins, which no server allows. They are left out, and so
+    are files about authorization and `ignored` files.
     """
     directory = read_directory(path, ignored | {CONFIGURATION_FILE} if mixed else ignored)
     directory = without_engine_objects(directory) if mixed else directory
@@ -135,7 +135,7 @@ def load_directory(
 def load_documents(
     path: Path, directory: DirectoryDocuments, plugin: PluginName, version: KubernetesVersion, *, mixed: bool
 ) -> LoadedDirectory:
-    """Load the documents of a directory or file; otherwise as `load_directory`."""
+    """Load the documents of a directory or file. See `load_directory`."""
     loading = _Loading(plugin, version, mixed)
     for unreadable in directory.unreadable:
         position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)
@@ -149,7 +149,7 @@ def load_documents(
 
 
 class _Loading(Struct):
-    """A directory being loaded; `files` are the names of each kind with their files."""
+    """A directory during loading. `files` has the file of each kind and name."""
 
     plugin: PluginName
     version: KubernetesVersion
@@ -171,7 +171,7 @@ class _Loading(Struct):
             self._refuse_undecodable(error, document.path, f"error loading {document.path}: {error}")
 
     def _accept(self, decoded: DecodedObject, path: str) -> None:
-        """Take an object, the items of a typed list together, or those of a `List` one by one."""
+        """Accept an object, the items of a typed list together, or the items of a `List` one by one."""
         kind = decoded.registered.kind
         if kind == "List":
             self._accept_items(decoded, path)
@@ -258,7 +258,7 @@ class _Loading(Struct):
 
 
 def _items(decoded: DecodedObject) -> Iterator[tuple[JSON, Node]]:
-    """Yield the object, or the items of a typed list. What items say about their kind is ignored."""
+    """Yield the object, or the items of a typed list. The kinds that items state are ignored."""
     if not decoded.registered.kind.endswith("List"):
         yield decoded.value, decoded.node
         return

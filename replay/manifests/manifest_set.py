@@ -1,4 +1,7 @@
-"""Defaulted objects to the typed `ManifestSet`, static ones before API-based ones, each sorted by name."""
+"""Conversion of defaulted objects to the typed `ManifestSet`.
+
+Static objects come first, and both groups are sorted by name.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def manifest_set_from_objects(
     hashes: Mapping[str, str] | None = None,
     origins: Mapping[tuple[str, str], Origin] | None = None,
 ) -> ManifestSet:
-    """The set of defaulted `admissionregistration.k8s.io/v1` objects; objects of other kinds are left out."""
+    """Return the set of defaulted `admissionregistration.k8s.io/v1` objects, without objects of other kinds."""
     sources = [(obj, True) for obj in static_objects] + [(obj, False) for obj in api_objects]
 
     def typed(kind: str, build: Callable[[JSON, bool], T]) -> tuple[T, ...]:
@@ -64,7 +67,7 @@ def manifest_set_from_objects(
 
 
 def label_selector(selector: JSON) -> LabelSelector:
-    """A `metav1.LabelSelector`; null and `{}` match everything."""
+    """Return a `metav1.LabelSelector`. Null and `{}` match everything."""
     selector = selector or {}
     expressions = (
         LabelSelectorRequirement(item["key"], item["operator"], tuple(item.get("values") or ()))
@@ -85,7 +88,7 @@ def _rule(rule: JSON) -> Rule:
 
 
 def match_resources(constraints: JSON) -> MatchResources | None:
-    """Return `matchConstraints` or `matchResources`, None if absent."""
+    """Return `matchConstraints` or `matchResources`, or None if absent."""
     if constraints is None:
         return None
     return MatchResources(

@@ -1,4 +1,4 @@
-"""Rules and selectors in a line, for people."""
+"""Rules and selectors as one line of text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from replay.kube.admissionregistration import LabelSelector, Rule
 
 
 def rule_text(rule: Rule) -> str:
-    """`CREATE, UPDATE pods, pods/status in apps/v1`; a wildcard stays one."""
+    """Return a rule as in `CREATE, UPDATE pods, pods/status in apps/v1`. Wildcards stay."""
     groups = "/".join(("|".join(group or "core" for group in rule.api_groups), "|".join(rule.api_versions)))
     text = f"{', '.join(rule.operations)} {', '.join(rule.resources)} in {groups}"
     if rule.resource_names:
@@ -15,7 +15,7 @@ def rule_text(rule: Rule) -> str:
 
 
 def selector_text(selector: LabelSelector) -> str:
-    """`a=b, c in (d, e), !f`, as kubectl takes selectors; `everything` for an empty one."""
+    """Return a selector in the form of kubectl, as in `a=b, c in (d, e), !f`. An empty one is `everything`."""
     parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
     for requirement in selector.match_expressions:
         values = f"({', '.join(requirement.values)})"

@@ -1,4 +1,4 @@
-"""Expressions that only servers of one of two minors compile, for the same objects and without a log."""
+"""Expressions that compile on a server of only one of two versions, for the same objects and without a log."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
 COMPILES = "compiles"
 _MUTATIONS = {"ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION, "JSONPatch": ExpressionKind.JSON_PATCH}
 _Field = tuple[str, ExpressionKind | None, str, str]
-"""The path of an expression, what it is (None: a variable), the name of a variable, and its text."""
+"""Path of an expression, its kind (None for a variable), the name of the variable, and the text."""
 
 
 def diff_minors(current: ManifestSet, candidate: ManifestSet, versions: Versions) -> Iterator[ObjectDiff]:
-    """The objects that stay, with the expressions that compile on one server alone, and why not on the other."""
+    """Yield the unchanged objects with expressions that compile on only one server, with the error of the other."""
     if not versions.differ:
         return
     before, after = ({(kind, name): each for kind, name, each in _holders(of_set)} for of_set in (current, candidate))
@@ -62,7 +62,7 @@ def _holders(
 def _errors(
     holder: ValidatingAdmissionPolicy | MutatingAdmissionPolicy | Webhook, version: KubernetesVersion
 ) -> Iterator[tuple[str, str]]:
-    """Yield the error of each stored expression in one line; empty if it compiles."""
+    """Yield the error of each stored expression in one line. It is empty if the expression compiles."""
     has_params = not isinstance(holder, Webhook) and holder.param_kind is not None
     compiler = ExpressionCompiler(version, has_params=has_params)
     for path, kind, name, expression in _fields(holder):

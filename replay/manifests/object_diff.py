@@ -1,4 +1,4 @@
-"""Difference between two objects of one kind and name, or a single object."""
+"""Difference between two objects of one kind and name, or an object that only one set has."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Verb(StrEnum):
 
 
 class FieldDiff(Struct, frozen=True):
-    """A field that differs; `old` and `new` are texts, empty where there is nothing."""
+    """A field that differs. `old` and `new` are texts, empty if there is no value."""
 
     field: str
     verb: Verb
@@ -29,7 +29,7 @@ class FieldDiff(Struct, frozen=True):
 
 
 class ObjectDiff(Struct, frozen=True):
-    """An object that differs; `new_name` is set where it was only renamed."""
+    """An object that differs. `new_name` is set if the object was renamed or moved."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""The admission plugins of the server: the four that read static manifests with the kinds that each accepts, and all by name."""
+"""The admission plugins of the server: the four that read static manifests, and the names of all plugins."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class PluginName(StrEnum):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Return the accepted kinds, in their order."""
+        """The accepted kinds, in their order."""
         if self.is_webhook:
             return (f"{self.value.removesuffix('AdmissionWebhook')}WebhookConfiguration",)
         return (self.value, f"{self.value}Binding")
 
     @property
     def is_webhook(self) -> bool:
-        """Whether it calls webhooks; the other two evaluate policies."""
+        """Whether the plugin calls webhooks. The other two evaluate policies."""
         return self.value.endswith("Webhook")
 
     @property
     def directory(self) -> str:
-        """The name of its subdirectory in a set of ours."""
+        """Name of the plugin's subdirectory in a set."""
         letter = "v" if self.value.startswith("Validating") else "m"
         return f"{letter}wc" if self.is_webhook else f"{letter}ap"
 
     def accepts(self, registered: Registered) -> bool:
-        """Whether it takes objects (or a typed list) of that kind; only those of `v1`."""
+        """Return whether the plugin accepts objects (or a typed list) of that kind. It must be of `v1`."""
         return registered.package == "v1" and registered.kind.removesuffix("List") in self.kinds
 
 
@@ -53,17 +53,17 @@ API_DIRECTORY = "api"
 
 
 class ServerPlugin(NamedTuple):
-    """A plugin that is compiled into the server, by its name; `minors` are the first and the last that has it."""
+    """A plugin that is compiled into the server. `minors` are the first and the last version that has it."""
 
     name: str
     is_on: bool = False
-    """Whether it is on unless a flag turns it off."""
+    """Whether the plugin is on by default."""
     minors: tuple[int, int] = (0, 99)
     gate: tuple[str, int] = ("", 0)
-    """Feature gate that the plugin needs, and the first minor with the gate on by default."""
+    """Feature gate that the plugin needs, and the first minor version with the gate on by default."""
 
     def acts(self, version: KubernetesVersion, gates: Mapping[str, bool]) -> bool:
-        """Whether it does anything in a server of a version, with the gates that flags set."""
+        """Return whether the plugin has an effect in a server of a version, with the gates that flags set."""
         name, minor = self.gate
         return gates.get(name, version.minor >= minor)
 
@@ -112,10 +112,12 @@ ALL_PLUGINS = (
     ServerPlugin("ResourceQuota", is_on=True),
     ServerPlugin("AlwaysDeny"),
 )
-"""In the order in which the server asks them (`pkg/kubeapiserver/options/plugins.go`, `AllOrderedPlugins`; gates in
-`pkg/features/kube_features.go`)."""
+"""All plugins in the order in which the server calls them (`pkg/kubeapiserver/options/plugins.go`, `AllOrderedPlugins`).
+
+The gates are those of `pkg/features/kube_features.go`.
+"""
 
 
 def plugins_of(version: KubernetesVersion) -> tuple[ServerPlugin, ...]:
-    """The plugins that a server of a version has."""
+    """Return the plugins that a server of a version has."""
     return tuple(each for each in ALL_PLUGINS if each.minors[0] <= version.minor <= each.minors[1])

@@ -1,7 +1,8 @@
-"""What a running server makes of a changed set: it reloads the directories that it started with, and no more.
+"""The effect of a changed set on a running server. It reloads only the directories with which it started.
 
-`k8s.io/apiserver/pkg/admission/plugin/policy/manifest/source` (`checkAndReload`) and its like for webhooks: a directory that cannot be
-loaded leaves what is in force. Which directories there are stands in the AdmissionConfiguration, which is read at the start alone.
+`k8s.io/apiserver/pkg/admission/plugin/policy/manifest/source` (`checkAndReload`) and its counterpart for webhooks: if a
+directory cannot be loaded, the loaded manifests stay in force. The directories are named in the AdmissionConfiguration,
+which is only read at the start.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from replay.manifests.set_loader import require_static
 
 
 class ReloadResult(StrEnum):
-    """What becomes of the manifests of one plugin."""
+    """What happens to the manifests of one plugin."""
 
     RELOADED = "reloaded"
     EQUAL = "unchanged"
@@ -30,7 +31,7 @@ class ReloadResult(StrEnum):
 
 
 class Reloaded(Struct, frozen=True):
-    """One plugin: what becomes of its manifests, and the server's text where it cannot load them."""
+    """One plugin: what happens to its manifests, and the server's text if it cannot load them."""
 
     plugin: PluginName
     result: ReloadResult
@@ -38,14 +39,14 @@ class Reloaded(Struct, frozen=True):
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the server goes on with what it is given."""
+        """Whether the server accepts the changed set."""
         return self.result not in (ReloadResult.KEPT, ReloadResult.GONE)
 
 
 def reloaded(path: Path, running: Path, version: KubernetesVersion) -> Iterator[Reloaded]:
-    """Each plugin of a set, or of the one that a server started with, in the order of the chain.
+    """Yield each plugin of both sets, in the order of the chain. `running` is the set with which the server started.
 
-    Raises ManifestError where no server starts with `running`, and for sets that are no directories of plugins.
+    Raises ManifestError if no server starts with `running`, and for sets without directories of plugins.
     """
     if not any((running / plugin.directory).is_dir() for plugin in CHAIN_ORDER):
         raise ManifestError(

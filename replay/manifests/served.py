@@ -1,4 +1,4 @@
-"""What a server of a minor can be given, its feature gates being at their defaults: kinds, versions, static manifests.
+"""What a server of a version accepts with default feature gates: kinds, versions and static manifests.
 
 From `k8s.io/kubernetes/pkg/registry/admissionregistration/rest` (versions), `pkg/features` (gates) and the plugins'
 configuration types of `k8s.io/apiserver/pkg/admission/plugin`.
@@ -16,7 +16,7 @@ from replay.manifests.go_type.scheme import GROUP
 
 
 class Minors(NamedTuple):
-    """The minors from `since` to `last`, both of them included."""
+    """The minor versions from `since` to `last`, both included."""
 
     since: int
     last: int = NEWEST_MINOR
@@ -30,10 +30,10 @@ _SERVED: Mapping[tuple[str, str], Minors] = {
     ("MutatingAdmissionPolicy", "v1beta1"): Minors(34),
     ("MutatingAdmissionPolicy", "v1"): Minors(36),
 }
-"""The versions of policies and their bindings; webhook configurations are `v1` in every minor."""
+"""API versions of policies and their bindings. Webhook configurations are `v1` in every server version."""
 
 Gates = Mapping[str, bool]
-"""The feature gates that a server's flags turn on or off, by name."""
+"""Feature gates that a server's flags turn on or off, by name."""
 
 NO_GATES: Gates = MappingProxyType({})
 MUTATING_POLICIES, STATIC_MANIFESTS = "MutatingAdmissionPolicy", "ManifestBasedAdmissionControlConfig"
@@ -41,7 +41,7 @@ SKIPPED_REVIEWS = "ExcludeAdmissionWebhookVirtualResources"
 
 
 class _Gate(NamedTuple):
-    """The minors from which a gate is there, is beta, is on by default, and is stable."""
+    """The minor versions from which a gate exists, is beta, is on by default, and is stable."""
 
     since: int
     beta: int
@@ -59,7 +59,7 @@ _GATES: Mapping[str, _Gate] = {
 def is_enabled(gate: str, version: KubernetesVersion, gates: Gates = NO_GATES) -> bool:
     """Return whether a gate is on.
 
-    `AllAlpha` and `AllBeta` stand for those of a stage (`component-base/featuregate`).
+    `AllAlpha` and `AllBeta` set all gates of a stage (`component-base/featuregate`).
     """
     known, minor = _GATES[gate], version.minor
     stage = "AllAlpha" if minor < known.beta else "AllBeta"
@@ -68,11 +68,11 @@ def is_enabled(gate: str, version: KubernetesVersion, gates: Gates = NO_GATES) -
 
 
 STATIC_FIELD_SINCE = 36
-"""The first minor whose plugin configurations have `staticManifestsDir`."""
+"""First minor version whose plugin configurations have `staticManifestsDir`."""
 
 
 def served_problem(api_version: str, kind: str, version: KubernetesVersion, gates: Gates = NO_GATES) -> str:
-    """Why a server cannot hold an object of a kind, empty if it can."""
+    """Return why a server cannot have an object of a kind, or "" if it can."""
     policy = kind.removesuffix("List").removesuffix("Binding")
     spans = {name: minors for (served, name), minors in _SERVED.items() if served == policy}
     if not spans:
@@ -97,12 +97,12 @@ def _why_off(gate: str, gates: Gates) -> str:
 
 
 def decides(kind: str, version: KubernetesVersion, gates: Gates = NO_GATES) -> bool:
-    """Return whether objects of a kind decide about requests on a server, in any version."""
+    """Return whether objects of a kind decide about requests on a server, in any API version."""
     return not kind.startswith("MutatingAdmissionPolicy") or is_enabled(MUTATING_POLICIES, version, gates)
 
 
 def static_problem(version: KubernetesVersion, gates: Gates = NO_GATES) -> str:
-    """Why a server reads no static manifests, empty if it does."""
+    """Return why a server reads no static manifests, or "" if it does."""
     if is_enabled(STATIC_MANIFESTS, version, gates):
         return ""
     if version.minor < STATIC_FIELD_SINCE:
@@ -117,9 +117,9 @@ def static_problem(version: KubernetesVersion, gates: Gates = NO_GATES) -> str:
 
 
 def static_directory_problem(version: KubernetesVersion, gates: Gates = NO_GATES, *, webhooks: bool) -> str:
-    """What a server says of `staticManifestsDir` that does not read it, empty if it does (`admission/plugin/manifest`).
+    """Return the error of a server that does not read `staticManifestsDir`, or "" (`admission/plugin/manifest`).
 
-    The plugins of policies read no configuration at all before `STATIC_FIELD_SINCE`, and say nothing.
+    Before `STATIC_FIELD_SINCE`, the plugins of policies read no configuration and report no error.
     """
     if is_enabled(STATIC_MANIFESTS, version, gates):
         return ""
@@ -130,7 +130,10 @@ def static_directory_problem(version: KubernetesVersion, gates: Gates = NO_GATES
 
 
 def is_suffix_reserved(version: KubernetesVersion, gates: Gates = NO_GATES) -> bool | None:
-    """Whether the API refuses names of static manifests; False where it warns of them, None where it does not know them."""
+    """Return whether the API refuses names of static manifests.
+
+    False if it only warns about them, None if it does not know them.
+    """
     if version.minor < STATIC_FIELD_SINCE:
         return None
     return is_enabled(STATIC_MANIFESTS, version, gates)

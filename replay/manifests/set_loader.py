@@ -1,4 +1,7 @@
-"""A manifest set as the operator names it: a directory of four, a flat one, an AdmissionConfiguration, a file of policies."""
+"""A manifest set in any form.
+
+It is a directory of plugin directories, a flat directory, an AdmissionConfiguration, or a file of policies.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +40,11 @@ from replay.manifests.server.settings import NO_SERVER, ServerSettings, server_o
 from replay.manifests.static_rule import STATIC_SUFFIX
 
 _MOST_NAMES = 3
-"""How many names a hint lists."""
+"""Maximum number of names in a hint."""
 
 
 class LoadedSet(Struct, frozen=True):
-    """Directories of a set by plugin, in chain order; `api` is its `api/`, None if absent.
+    """The directories of a set by plugin, in chain order. `api` is its `api/`, or None if absent.
 
     `hints` are assumptions.
     """
@@ -52,11 +55,11 @@ class LoadedSet(Struct, frozen=True):
     server: ServerSettings = NO_SERVER
     hints: tuple[str, ...] = ()
     engine: tuple[EngineDocument, ...] | None = None
-    """Objects of a policy engine, None if it has none."""
+    """Objects of a policy engine, or None if the set has none."""
     rbac: tuple[JSON, ...] | None = None
-    """RBAC objects of a bundle, None if it has none."""
+    """RBAC objects of a bundle, or None if it has none."""
     others: tuple[JSON, ...] = ()
-    """What else a bundle holds, and the ConfigMaps that policies of an engine read."""
+    """Other objects of a bundle, and the ConfigMaps that policies of an engine read."""
 
     @property
     def parts(self) -> tuple[LoadedDirectory | LoadedApi, ...]:
@@ -66,12 +69,12 @@ class LoadedSet(Struct, frozen=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All that is wrong in any part, each once."""
+        """All problems in any part, each once."""
         return tuple(dict.fromkeys(finding for part in self.parts for finding in part.findings))
 
 
 class SetObjects(Struct, frozen=True):
-    """The objects of a set after defaulting; `api` None leaves it to the cluster which objects were created through its API."""
+    """The objects of a set after defaulting. If `api` is None, the objects of the cluster's API are used."""
 
     static: tuple[JSON, ...] = ()
     api: tuple[JSON, ...] | None = None
@@ -80,16 +83,16 @@ class SetObjects(Struct, frozen=True):
     server: ServerSettings = NO_SERVER
     hints: tuple[str, ...] = ()
     engine: tuple[JSON, ...] | None = None
-    """Objects of a policy engine; None leaves them to the cluster."""
+    """Objects of a policy engine. None means those of the cluster."""
     rbac: tuple[JSON, ...] | None = None
-    """RBAC objects of a bundle; None where it has none."""
+    """RBAC objects of a bundle, or None if it has none."""
     others: tuple[JSON, ...] = ()
-    """What else a bundle holds, laid over the cluster."""
+    """Other objects of a bundle, which replace those of the cluster."""
     removed: tuple[JSON, ...] = ()
-    """Objects of the cluster that are taken away, and are no policies."""
+    """Deleted objects of the cluster that are not policies."""
 
     def manifest_set(self, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> ManifestSet:
-        """The set; `api_objects` of the cluster are used where it has none of its own."""
+        """Return the set. `api_objects` of the cluster are used if it has none of its own."""
         cluster = list(api_objects)
         api = defaulted_api_objects(cluster, version, self.server.gates) if self.api is None else self.api
         manifests = manifest_set_from_objects(self.static, api, hashes=self.hashes, origins=self.origins)
@@ -98,11 +101,11 @@ class SetObjects(Struct, frozen=True):
         return with_generated_policies(with_engines(manifests, self._engine(cluster), version), version)
 
     def _engine(self, api_objects: Iterable[JSON]) -> tuple[JSON, ...]:
-        """The objects of a policy engine, those of the cluster where the set has none of its own."""
+        """Return the objects of policy engines. Those of the cluster are used if the set has none of its own."""
         return tuple(filter(is_engine_object, api_objects)) if self.engine is None else self.engine
 
     def with_added(self, added: SetObjects, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> SetObjects:
-        """This set and another one on top of it, whose objects take the place of those with the same kind and name."""
+        """Return this set with another on top, whose objects replace those with the same identity."""
         cluster = list(api_objects)
         gates = self.server.gates
         api = tuple(defaulted_api_objects(cluster, version, gates)) if self.api is None else self.api
@@ -120,7 +123,7 @@ class SetObjects(Struct, frozen=True):
 
 
 def load_manifest_set(path: Path, *, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> ManifestSet:
-    """The set at `path`; `api_objects` of the cluster are used where it has no `api/` of its own.
+    """Return the set at `path`. `api_objects` of the cluster are used if it has no `api/` of its own.
 
     Raises ManifestError with file, line and the server's reason if any part of it is refused.
     """
@@ -128,12 +131,12 @@ def load_manifest_set(path: Path, *, version: KubernetesVersion, api_objects: It
 
 
 def set_objects(path: Path, version: KubernetesVersion, created: KubernetesVersion | None = None) -> SetObjects:
-    """The objects of the set at `path`; raises ManifestError as `load_manifest_set`. `created` is as for `load_set`."""
+    """Return the objects of the set at `path`. `created` is as in `load_set`. Raises the errors of `load_manifest_set`."""
     return _objects_of(load_set(path, version, created))
 
 
 def applied_objects(path: Path, version: KubernetesVersion, gates: Gates = NO_GATES) -> SetObjects:
-    """The objects of the bundle at `path` as `kubectl apply` would have it; raises ManifestError as `load_manifest_set`."""
+    """Return the objects of the bundle at `path` as after `kubectl apply`. Raises the errors of `load_manifest_set`."""
     return _objects_of(load_applied(path, version, gates))
 
 
@@ -159,7 +162,7 @@ def _objects_of(loaded: LoadedSet) -> SetObjects:
 
 
 def identity(obj: JSON) -> tuple[str, str, str, str]:
-    """Return what tells an object from all others: group, kind, namespace and name."""
+    """Return the identity of an object: group, kind, namespace and name."""
     metadata = obj["metadata"]
     group = split_api_version(str(obj["apiVersion"]))[0]
     return group, str(obj["kind"]), str(metadata.get("namespace") or ""), str(metadata.get("name"))
@@ -171,10 +174,10 @@ def _replaced(objects: Iterable[JSON], added: Iterable[JSON]) -> tuple[JSON, ...
 
 
 def load_set(path: Path, version: KubernetesVersion, created: KubernetesVersion | None = None) -> LoadedSet:
-    """Load a set without raising for what is wrong in its manifests.
+    """Load a set. Problems of its manifests are in the result and do not raise.
 
-    `created` is the minor through whose API its API objects came, where that was another one: what is stored is not validated again.
-    Raises ManifestError where there is no set at `path`, or its AdmissionConfiguration is refused.
+    `created` is the version of the server that created its API objects, if it differs, because stored objects are not
+    validated again. Raises ManifestError if there is no set at `path`, or if its AdmissionConfiguration is refused.
     """
     if path != STDIN and not path.exists():
         raise ManifestError("no such file or directory", path=str(path))
@@ -188,7 +191,7 @@ def load_set(path: Path, version: KubernetesVersion, created: KubernetesVersion 
 
 
 def _directory_set(path: Path, version: KubernetesVersion, created: KubernetesVersion) -> LoadedSet:
-    """A directory of directories, or a flat one that a server reads. Raises ManifestError."""
+    """Load a directory of directories, or a flat one that a server reads. Raises ManifestError."""
     server = server_of_directory(path, version)
     own = {plugin: path / plugin.directory for plugin in CHAIN_ORDER if (path / plugin.directory).is_dir()}
     api_directory = path / API_DIRECTORY
@@ -225,19 +228,19 @@ def _mixed_in(path: Path) -> tuple[EngineDocument, ...] | None:
 
 
 def require_static(directory: Path, version: KubernetesVersion, gates: Gates = NO_GATES) -> None:
-    """Raise ManifestError where a server of this version, with these feature gates, does not read static manifests."""
+    """Raise ManifestError if a server of this version, with these feature gates, does not read static manifests."""
     problem = static_problem(version, gates)
     if problem:
         raise ManifestError(problem, path=str(directory))
 
 
 def load_applied(path: Path, version: KubernetesVersion, gates: Gates = NO_GATES) -> LoadedSet:
-    """Return a bundle as `kubectl apply` would apply it, for any directory form. Raises ManifestError."""
+    """Return a bundle as `kubectl apply` would apply it, for any form of directory. Raises ManifestError."""
     return _of_bundle(load_bundle(path, version, version, gates, is_applied=True))
 
 
 def _bundle_set(path: Path, version: KubernetesVersion, created: KubernetesVersion) -> LoadedSet:
-    """A bundle as a set; raises ManifestError where a server of this version reads no static manifests."""
+    """Load a bundle as a set. Raises ManifestError if a server of this version reads no static manifests."""
     bundle = load_bundle(path, version, created)
     if not bundle.has_policies:
         versions = sorted({str(each["apiVersion"]) for each in bundle.others})
@@ -287,7 +290,7 @@ def _configured_set(path: Path, version: KubernetesVersion, gates: Gates = NO_GA
 
 
 def error_from_finding(finding: Finding) -> ManifestError:
-    """A finding as the one line that ends a command."""
+    """Return a finding as the one line that ends a command."""
     first_line = finding.message.partition("\n")[0]
     message = f"{finding.object}: {first_line}" if finding.object else first_line
     if finding.fix:

@@ -1,4 +1,4 @@
-"""Rules of static manifests beyond the REST API (KEP-5793, the loaders' own checks)."""
+"""Rules for static manifests in addition to those of the REST API (KEP-5793, the loaders' own checks)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ STATIC_SUFFIX = ".static.k8s.io"
 
 
 def static_twin(name: str) -> str:
-    """The name of the same object on the other side: as a static manifest, or in the API."""
+    """Return the name of the same object on the other side: as a static manifest, or in the API."""
     return without_suffix(name) if name.endswith(STATIC_SUFFIX) else f"{name}{STATIC_SUFFIX}"
 
 
 def without_suffix(text: str) -> str:
-    """A name, or a text with names, as it would be if nothing were static."""
+    """Return a name, or a text with names, without the suffix of static manifests."""
     return text.replace(STATIC_SUFFIX, "") if STATIC_SUFFIX in text else text
 
 
 def static_problem(kind: str, obj: JSON, path: str) -> tuple[str, str] | None:
-    """`(message, field path)` of the first static restriction that a valid object breaks; `path` is its file."""
+    """Return `(message, field path)` of the first static restriction that a valid object breaks. `path` is its file."""
     name = obj["metadata"].get("name", "")
     if kind.endswith("WebhookConfiguration"):
         return _webhook_problem(name, obj.get("webhooks") or [], path)
@@ -31,7 +31,7 @@ def static_problem(kind: str, obj: JSON, path: str) -> tuple[str, str] | None:
 
 
 def name_problem(name: str, path: str, files_by_name: dict[str, str]) -> str | None:
-    """Return the problem of a name, given the earlier `files_by_name` of the directory, to which it is added."""
+    """Return the problem of a name, or None. It is added to `files_by_name`, the names of the directory with their files."""
     if not name:
         return f"resource in file {quote(path)} must have a name"
     if not name.endswith(STATIC_SUFFIX):

@@ -1,7 +1,8 @@
-"""What the controller of ValidatingAdmissionPolicies writes into `status.typeChecking.expressionWarnings`.
+"""The warnings of the ValidatingAdmissionPolicy controller in `status.typeChecking.expressionWarnings`.
 
-apiserver `pkg/admission/plugin/policy/validating/typechecking.go`: each validation and message is compiled once more for each kind that
-the rules name, with the kind's own types. Match conditions, audit annotations and mutating policies are not checked.
+apiserver `pkg/admission/plugin/policy/validating/typechecking.go`: each validation and message is compiled again for
+each kind that the rules name, with the kind's own types. Match conditions, audit annotations and mutating policies are
+not checked.
 """
 
 from __future__ import annotations
@@ -32,41 +33,41 @@ from replay.manifests.lint.reachable import Facts, evaluator, reachable, tested_
 from replay.manifests.lint.reading import SchemaPath
 
 _MAX_TYPES = 10
-"""How many kinds of one rule are looked at (`maxTypesToCheck`)."""
+"""Maximum number of kinds that are checked (`maxTypesToCheck`)."""
 _UNRESOLVED_PARAMS_SINCE = 36
-"""The minor since which `params` is declared, of any type, where the schema of their kind is not known."""
+"""Minor version since which `params` is declared, of type dyn, if the schema of its kind is unknown."""
 _KEYWORDS_SINCE = 31
-"""The minor since which fields named like keywords are found (`SetRecognizeKeywordAsFieldName`)."""
+"""Minor version since which fields named like keywords are found (`SetRecognizeKeywordAsFieldName`)."""
 
 
 _EQUALITY = frozenset({operator.EQUALS, operator.NOT_EQUALS})
 _OPTIONALS = frozenset({"or", "orValue"})
 _OF_ANY_TYPES = _OPTIONALS | {operator.CONDITIONAL}
-"""Functions whose arguments may be of several types when they run."""
+"""Functions whose arguments may have different types at run time."""
 _OBJECTS = ("object", "oldObject")
 
 
 class ExpressionWarning(Struct, frozen=True):
-    """What is wrong with the types of one expression, as the server words it (`v1.ExpressionWarning`)."""
+    """Type error of one expression, in the server's words (`v1.ExpressionWarning`)."""
 
     field_ref: str
     warning: str
     can_fail: bool = True
-    """Whether an evaluation can meet it: at run time, objects are maps and quantities are texts."""
+    """Whether an evaluation can fail in this way. At run time, objects are maps and quantities are texts."""
 
 
 class TypeChecker:
-    """Checks policies against the kinds of one cluster."""
+    """Type checker of policies against the kinds of one cluster."""
 
     def __init__(self, discovery: Discovery, schemas: Schemas, version: KubernetesVersion) -> None:
-        """`discovery` says which kinds the rules mean, `schemas` which fields they have."""
+        """`discovery` resolves the kinds of rules, `schemas` has their fields."""
         self._discovery = discovery
         self._schemas = schemas
         self._version = version
         self._kinds: dict[tuple[GroupVersionKind, bool], DeclaredKind | None] = {}
 
     def check(self, policy: JSON) -> list[ExpressionWarning]:
-        """The warnings about a policy, in the order of its expressions."""
+        """Return the warnings about a policy, in the order of its expressions."""
         spec = policy["spec"]
         kinds = [kind for kind in self.kinds_to_check(spec) if self._declared(kind) is not None]
         if not kinds:
@@ -99,9 +100,10 @@ class TypeChecker:
         spec: JSON,
         variables: Sequence[tuple[str, Ast | Issues]],
     ) -> bool:
-        """Whether what is wrong for some kind is reached there, and wrong for values as well as for declared types.
+        """Return whether the type error can happen at run time, for some kind.
 
-        The last of `asts` is the expression; those before must be false for it to be evaluated.
+        The failing part must be reachable for objects of that kind, and wrong for values too. The last of `asts` is the
+        expression. It is evaluated only if those before it are false.
         """
         parsed = [ast for ast in asts if not isinstance(ast, Issues)]
         if len(parsed) < len(asts):
@@ -126,7 +128,10 @@ class TypeChecker:
         parsed: Sequence[Ast],
         env: Env,
     ) -> Facts:
-        """What is known of an object of a kind: its kind, which variables follow from it, and fields that others have."""
+        """Return the facts about an object of a kind.
+
+        They are its kind, the variables that follow from it, and fields that only objects of other kinds have.
+        """
         values: dict[SchemaPath, Value] = {
             ("request", "kind", "group"): kind.group,
             ("request", "kind", "version"): kind.version,
@@ -156,7 +161,7 @@ class TypeChecker:
         return declared is None or declared.has(path)
 
     def kinds_to_check(self, spec: JSON) -> list[GroupVersionKind]:
-        """The kinds that the rules name without a wildcard, by group, version and kind; of one rule up to 10."""
+        """Return the kinds that the rules name without a wildcard, sorted. The search ends when a rule has named 10 kinds."""
         kinds: set[GroupVersionKind] = set()
         for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
             for count, kind in enumerate(self._kinds_of(rule), 1):
@@ -192,7 +197,7 @@ class TypeChecker:
         return None if param_kind is None else self._declared(_kind_of_params(param_kind), has_hidden=has_hidden)
 
     def _env(self, spec: JSON) -> Env:
-        """The environment of a policy's expressions, before the kind of the object is known."""
+        """Return the environment of a policy's expressions, before the kind of the object is known."""
         is_declared = self._version.minor >= _UNRESOLVED_PARAMS_SINCE or self._params(spec) is not None
         return type_checking_env(self._version, has_params=spec.get("paramKind") is not None and is_declared)
 
@@ -205,7 +210,10 @@ class TypeChecker:
         *,
         as_values: bool = False,
     ) -> Env:
-        """The same for objects of one kind, with the types that variables then have; one with an error is of any type."""
+        """Return the environment for objects of one kind, with the types of variables.
+
+        A variable with an error has type dyn.
+        """
         declared, params = self._declared(kind, has_hidden=as_values), self._params(spec, has_hidden=as_values)
         types = {"authorizer.requestResource": RESOURCE_CHECK_TYPE} if as_values else {}
         variables: dict[str, Type] = {}
@@ -222,10 +230,10 @@ class TypeChecker:
 
 
 class _OfValues(Diagnostics):
-    """What is wrong at run time: there, objects are maps, and only scalars do not fit what is done with them."""
+    """Diagnostics of errors at run time. Objects are maps then, so only scalars can have a wrong type."""
 
     def no_matching_overload(self, node: Expr, function: str, args: Sequence[Type], *, member: bool) -> None:
-        """Report what no values of these types fit."""
+        """Report an overload that does not fit any values of these types."""
         shapes = [_shape(each) for each in args]
         is_optional = function not in _OPTIONALS or args[0].kind is Kind.OPAQUE
         if (function in _OF_ANY_TYPES and is_optional) or (function in _EQUALITY and Kind.NULL in shapes):
@@ -241,13 +249,13 @@ class _OfValues(Diagnostics):
             super().no_matching_overload(node, function, args, member=member)
 
     def not_a_comprehension_range(self, node: Expr, type_: Type) -> None:
-        """Report a loop over what has no elements; an object has its fields."""
+        """Report a loop over a value without elements. An object has its fields."""
         if type_.kind is not Kind.STRUCT:
             super().not_a_comprehension_range(node, type_)
 
 
 def _shape(type_: Type) -> Kind:
-    """What a value of a type is: an object is a map, and an optional is what it holds."""
+    """Return the kind of a value at run time: an object is a map, and an optional is its value."""
     if type_.kind is Kind.OPAQUE and type_.parameters:
         return _shape(type_.parameters[0])
     return Kind.MAP if type_.kind is Kind.STRUCT else type_.kind
@@ -260,7 +268,7 @@ def _kinds_in(type_: Type) -> Iterator[Kind]:
 
 
 def _left(ast: Ast, known: Facts, env: Env) -> Ast:
-    """What is reached of an expression."""
+    """Return the reachable part of an expression."""
     return replace(ast, expr=reachable(ast.expr, known, evaluator(env, ast)), macro_calls={})
 
 
@@ -272,7 +280,10 @@ def _expressions(spec: JSON) -> Iterator[tuple[str, str]]:
 
 
 def _evaluated_before(path: str, parsed: Mapping[str, Ast | Issues]) -> list[Ast | Issues]:
-    """An expression, and before a message its validation, which is false where the message is evaluated."""
+    """Return the expressions that must be false for an expression, and then the expression itself.
+
+    A message is only evaluated after its validation was false.
+    """
     validation = path.replace(".messageExpression", ".expression")
     return [parsed[path]] if path == validation else [parsed[validation], parsed[path]]
 
@@ -287,7 +298,7 @@ def _shown(kind: GroupVersionKind) -> str:
 
 
 def kinds_for(discovery: Discovery, group: str, version: str, resource: str) -> Sequence[GroupVersionKind]:
-    """The kinds that a resource of a rule means to a REST mapper (apimachinery `meta/restmapper.go`, `KindsFor`).
+    """Return the kinds that a resource of a rule means to a REST mapper (apimachinery `meta/restmapper.go`, `KindsFor`).
 
     Upper case does not count, the singular is a name too, and the group "" stands for any group.
     """

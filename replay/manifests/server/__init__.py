@@ -1,1 +1,1 @@
-"""What a set says about the server: flags, plugins, and objects laid over the cluster."""
+"""Server settings in a set: flags, plugins, and objects that replace those of the cluster."""

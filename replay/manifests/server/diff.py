@@ -1,4 +1,4 @@
-"""Changes of the server itself: plugins turned on or off, configurations, flags, objects laid over the cluster."""
+"""Differences of the server settings: plugins, configurations, flags, and objects that replace those of the cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOT_READ = (
 
 
 def diff_server(current: ManifestSet, candidate: ManifestSet) -> Iterator[ObjectDiff]:
-    """Plugins in the server's order, then flags, then objects by kind and name."""
+    """Yield plugins in the server's order, then flags, then objects by kind and name."""
     current_plugins = {each.name: each for each in current.builtin}
     candidate_plugins = {each.name: each for each in candidate.builtin}
     for name in dict.fromkeys((*current_plugins, *candidate_plugins)):
@@ -43,7 +43,7 @@ def diff_server(current: ManifestSet, candidate: ManifestSet) -> Iterator[Object
 
 
 def _diff_flags(current: tuple[PluginSettings, ...], candidate: tuple[PluginSettings, ...]) -> Iterator[FieldDiff]:
-    """Flags that only one of two servers has, or that differ; which plugins are on is said by name."""
+    """Yield the flags that only one of two servers has, or that differ. Flags that name plugins are compared by plugin."""
     current_flags, candidate_flags = (dict(each[0].flags) if each else {} for each in (current, candidate))
     for name in sorted({*current_flags, *candidate_flags} - set(_NOT_READ)):
         if "toleration-seconds" in name:
@@ -71,7 +71,7 @@ def _diff_objects(current: ManifestSet, candidate: ManifestSet) -> Iterator[Obje
 
 
 def _without_name(obj: JSON) -> JSON:
-    """An object without what its name says already."""
+    """Return an object without the fields that its name and kind already tell."""
     if obj is None:
         return None
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in ("name", "namespace")}
@@ -83,7 +83,7 @@ def _without_name(obj: JSON) -> JSON:
 
 
 def diff_json(path: str, current: Any, candidate: Any) -> Iterator[FieldDiff]:
-    """The differences of two JSON values, maps key by key and everything else as a whole."""
+    """Yield the differences of two JSON values: maps key by key, and everything else as a whole."""
     if current == candidate:
         return
     if (isinstance(current, dict) or current is None) and isinstance(candidate, dict) and candidate:

@@ -1,6 +1,6 @@
-"""The words behind `kube-apiserver` as its command line takes them (`github.com/spf13/pflag`, `FlagSet.Parse`).
+"""Parser of the arguments of `kube-apiserver` (`github.com/spf13/pflag`, `FlagSet.Parse`).
 
-Which flags there are, of which type and in which minors, stands in `data/flags.json`: those of `NewAPIServerCommand`.
+`data/flags.json` has the names, types and versions of the flags of `NewAPIServerCommand`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _PLAIN: Final = re.compile(r"[^,\"]*(?:,|$)")
 
 
 class FlagError(ValueError):
-    """Words that the server does not start with; `str()` is its text."""
+    """Arguments with which the server does not start. `str()` is its text."""
 
 
 class Flag(NamedTuple):
-    """A flag of the server, and the first and the last minor that has it."""
+    """A flag of the server, and the first and the last minor version that has it."""
 
     name: str
     type: str
@@ -42,13 +42,13 @@ class Flag(NamedTuple):
 
     @property
     def alone(self) -> str:
-        """Return the value of a flag without one, empty if it needs one."""
+        """The value of the flag if none is given, or "" if it needs one."""
         return "true" if self.type in ("bool", "version") else ""
 
 
 @cache
 def known_flags(version: KubernetesVersion) -> dict[str, Flag]:
-    """Return all flags of a minor by name."""
+    """Return all flags of a server version by name."""
     text = resources.files("replay.manifests.server").joinpath("data/flags.json").read_text("utf-8")
     rows = json.loads(text)
     flags = (
@@ -60,7 +60,7 @@ def known_flags(version: KubernetesVersion) -> dict[str, Flag]:
 
 
 class _Parser(Struct):
-    """One command line; `values` are the values by name, accumulated ones joined with commas."""
+    """Parser of one command line. `values` are the values by name. Accumulated values are joined with commas."""
 
     words: list[str]
     flags: dict[str, Flag]
@@ -81,7 +81,7 @@ class _Parser(Struct):
                 self.arguments.append(word)
 
     def _long(self, text: str) -> None:
-        """`--name=value`, `--name value`, and `--name` of a flag that is true without one."""
+        """Parse `--name=value`, `--name value`, or `--name` of a Boolean flag."""
         name, has_value, value = text.partition("=")
         if not name or name.startswith("-"):
             raise FlagError(f"bad flag syntax: --{text}")
@@ -93,7 +93,7 @@ class _Parser(Struct):
         self._set(flag, value)
 
     def _short(self, text: str) -> None:
-        """`-v=2`, `-v2`, `-v 2`, and letters that need no value together."""
+        """Parse `-v=2`, `-v2`, `-v 2`, or several letters that need no value."""
         shorthands = text
         while shorthands:
             letter, rest = shorthands[0], shorthands[1:]
@@ -128,7 +128,7 @@ class _Parser(Struct):
 
 
 def _problem(flag: Flag, value: str) -> str:
-    """Return a value's error for a flag's type. Types outside admission accept any value."""
+    """Return a value's error for the type of its flag, or "". Types that admission does not use accept any value."""
     if flag.type == "bool":
         return "" if value in _BOOL else f"strconv.ParseBool: parsing {quote(value)}: invalid syntax"
     if flag.type == "stringSlice":
@@ -139,7 +139,7 @@ def _problem(flag: Flag, value: str) -> str:
 
 
 def _duration_problem(value: str) -> str:
-    """What `time.ParseDuration` has against a value."""
+    """Return the error of `time.ParseDuration`, or ""."""
     try:
         parse_duration(value)
     except DurationError as error:
@@ -148,7 +148,7 @@ def _duration_problem(value: str) -> str:
 
 
 def _number_problem(kind: str, value: str) -> str:
-    """Return `strconv`'s error for an integer in any base."""
+    """Return `strconv`'s error for an integer in any base, or ""."""
     text = f"strconv.Parse{kind}: parsing {quote(value)}"
     if _NUMBER.fullmatch(value) is None or (kind == "Uint" and not value[0].isdigit()):
         return f"{text}: invalid syntax"
@@ -160,12 +160,12 @@ def _number_problem(kind: str, value: str) -> str:
 
 
 def integer(value: str) -> int:
-    """Parse a number as `strconv.ParseInt` does in base 0; raises ValueError."""
+    """Return a number as `strconv.ParseInt` does in base 0. Raises ValueError."""
     return int(_OCTAL.sub(r"\1o", value), 0)
 
 
 def _list_problem(value: str) -> str:
-    """Return `encoding/csv`'s error for a list."""
+    """Return `encoding/csv`'s error for a list, or ""."""
     place = 0
     while place < len(value):
         pattern = _QUOTED if value[place] == '"' else _PLAIN
@@ -180,9 +180,9 @@ def _list_problem(value: str) -> str:
 
 
 def parse_flags(words: Iterable[str], version: KubernetesVersion) -> dict[str, str]:
-    """The values of flags by name, with dashes for underscores (`WordSepNormalizeFunc`); numbers are decimal.
+    """Return the values of flags by name, with dashes for underscores (`WordSepNormalizeFunc`). Numbers are decimal.
 
-    Raises FlagError with the server's text for a flag that a minor does not have, a value that is none, and an argument.
+    Raises FlagError, with the server's text, for an unknown flag, an invalid value, and an argument.
     """
     parser = _Parser(list(words), known_flags(version))
     parser.parse()

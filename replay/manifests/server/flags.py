@@ -1,7 +1,7 @@
-"""The flags of a kube-apiserver as a file holds them: a static pod manifest, a kubeadm ClusterConfiguration, or words alone.
+"""The flags of a kube-apiserver in a file: a static pod manifest, a kubeadm ClusterConfiguration, or arguments alone.
 
 `k8s.io/apiserver/pkg/server/options/admission.go` and `pkg/kubeapiserver/options/admission.go` (`Validate`,
-`enabledPluginNames`) say what they mean for admission.
+`enabledPluginNames`) have their meaning for admission.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _MOST_BYTES = 1 << 20
 
 
 class ServerFlags(Struct, frozen=True):
-    """Flags by their names without dashes; those that are lists are joined with commas."""
+    """Flags by name, without the leading dashes. Lists are joined with commas."""
 
     path: str
     values: Mapping[str, str]
 
     def names(self, flag: str) -> tuple[str, ...] | None:
-        """The names that a list flag holds, None where it is not given."""
+        """Return the names in a list flag, or None if it is not given."""
         text = self.values.get(flag)
         return None if text is None else tuple(next(csv.reader([text]), ()))
 
@@ -50,7 +50,7 @@ class ServerFlags(Struct, frozen=True):
         return {name.strip(): text.strip().lower() in _TRUE for name, _, text in pairs}
 
     def plugins(self, version: KubernetesVersion) -> frozenset[str]:
-        """The plugins that are on; raises ManifestError with the server's text for names that it does not take."""
+        """Return the plugins that are on. Raises ManifestError, with the server's text, for names that it refuses."""
         plugins = plugins_of(version)
         enabled, disabled, only = (self.names(flag) for flag in (ENABLE, DISABLE, ONLY))
         errors = list(_problems({each.name for each in plugins}, enabled, disabled, only))
@@ -64,7 +64,7 @@ class ServerFlags(Struct, frozen=True):
 
 
 def default_plugins(version: KubernetesVersion) -> frozenset[str]:
-    """The plugins that are on where no flag says otherwise."""
+    """Return the plugins that are on by default."""
     return frozenset(each.name for each in plugins_of(version) if each.is_on)
 
 
@@ -74,7 +74,7 @@ def _problems(
     disabled: tuple[str, ...] | None,
     only: tuple[str, ...] | None,
 ) -> Iterator[str]:
-    """`AdmissionOptions.Validate`, that of the apiserver library after that of Kubernetes."""
+    """Yield the errors of `AdmissionOptions.Validate`: Kubernetes first, then the apiserver library."""
     if only is not None and (enabled is not None or disabled is not None):
         yield f"{ONLY} and {ENABLE}/{DISABLE} flags are mutually exclusive"
     for flag, names in ((ONLY, only), (ENABLE, enabled), (DISABLE, disabled)):
@@ -85,7 +85,7 @@ def _problems(
 
 
 def is_server_file(path: Path) -> bool:
-    """Whether a file holds flags of a kube-apiserver: by what stands in it, never by its name."""
+    """Return whether a file has flags of a kube-apiserver, by its content and not by its name."""
     try:
         if not path.is_file() or path.stat().st_size > _MOST_BYTES:
             return False
@@ -103,7 +103,10 @@ def is_server_file(path: Path) -> bool:
 
 
 def read_server_flags(path: Path, version: KubernetesVersion) -> ServerFlags:
-    """The flags of a file; raises ManifestError for one that holds none, and with the server's text for what it does not take."""
+    """Return the flags of a file.
+
+    Raises ManifestError for a file without flags, and with the server's text for flags that it refuses.
+    """
     try:
         words = _words_of(path)
     except (AttributeError, TypeError) as error:
@@ -136,13 +139,16 @@ def _words_of(path: Path) -> list[str]:
 
 
 def server_file_of(path: Path) -> Path | None:
-    """The file with the flags of a set's server, None where it has none; the set may be that file."""
+    """Return the file with the flags of a set's server, or None. The set may be that file."""
     files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
     return next((each for each in files if is_server_file(each)), None)
 
 
 def image_version(path: Path) -> str:
-    """The version of the server that a file of flags is for: the tag of its image, or what kubeadm is told. Empty where it says none."""
+    """Return the server version that a file of flags is for, or "".
+
+    It is the tag of the image, or the version in the kubeadm configuration.
+    """
     try:
         documents = [each for each in yaml.safe_load_all(path.read_bytes()) if isinstance(each, dict)]
         for document in documents:
@@ -157,7 +163,7 @@ def image_version(path: Path) -> str:
 
 
 def version_contradiction(path: Path, version: KubernetesVersion) -> str:
-    """What is said of a set of another server than the one of a version; empty where it says no version, or the same."""
+    """Return a warning if a set is for another server version, or ""."""
     file = server_file_of(path) if path.exists() else None
     tag = "" if file is None else image_version(file)
     if not tag or tag.removeprefix("v").split(".")[:2] == str(version).split("."):
@@ -166,7 +172,7 @@ def version_contradiction(path: Path, version: KubernetesVersion) -> str:
 
 
 def _container_of(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The container that calls the server."""
+    """Return the container that runs the server, or None."""
     for container in (manifest.get("spec") or {}).get("containers") or ():
         is_named = container.get("name") == "kube-apiserver" or "kube-apiserver" in str(container.get("image"))
         if is_named or any(map(_is_program, _words_of_container(container))):
@@ -183,7 +189,7 @@ def _is_program(word: str) -> bool:
 
 
 def _words_of_pod(manifest: Mapping[str, Any]) -> list[str] | None:
-    """What follows the name of the program in the container that calls it."""
+    """Return the arguments of the container that runs the server, or None."""
     container = _container_of(manifest)
     if container is None:
         return None
@@ -193,9 +199,9 @@ def _words_of_pod(manifest: Mapping[str, Any]) -> list[str] | None:
 
 
 def _words_of_kubeadm(configuration: Mapping[str, Any]) -> list[str]:
-    """`apiServer.extraArgs`: a map up to v1beta3, a list of names and values from v1beta4 on.
+    """Return the flags of `apiServer.extraArgs`: a map up to v1beta3, a list of names and values since v1beta4.
 
-    Unless they say it, kubeadm turns NodeRestriction on (`cmd/kubeadm/app/phases/controlplane/manifests.go`).
+    By default kubeadm turns NodeRestriction on (`cmd/kubeadm/app/phases/controlplane/manifests.go`).
     """
     extra = (configuration.get("apiServer") or {}).get("extraArgs") or {}
     items = extra.items() if isinstance(extra, dict) else ((each.get("name"), each.get("value")) for each in extra)
@@ -209,7 +215,7 @@ def _text(value: object) -> str:
 
 
 def _words_of_text(data: bytes) -> list[str]:
-    """Words of a shell: a command line, or a variable of an environment file that holds one; from the first flag on."""
+    """Return the flags in a shell text: a command line, or a variable of an environment file."""
     lines = [line for line in data.decode("utf-8", "replace").splitlines() if not line.lstrip().startswith("#")]
     try:
         words = shlex.split(" ".join(line.rstrip("\\") for line in lines))

@@ -1,6 +1,6 @@
-"""What a set says of the server itself: its flags, the plugins that they turn on, and what these are configured with.
+"""Server settings of a set: flags, the plugins that they turn on, and the plugins' configurations.
 
-And objects that are laid over those of the cluster: every manifest of `objects/`.
+They include the manifests of `objects/`, which replace objects of the cluster.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OBJECTS_DIRECTORY = "objects"
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _CONFIGURATION_KIND = b"AdmissionConfiguration"
 _LEGACY = frozenset({"imagePolicy", "podNodeSelectorPluginConfig"})
-"""Two plugins once had files without a kind, and the server still takes those."""
+"""Fields of two plugins that once had files without a kind. The server still accepts these."""
 _OFF: Mapping[PluginName, tuple[str, ...]] = {
     PluginName.VALIDATING_ADMISSION_POLICY: ("validating_policies", "validating_bindings"),
     PluginName.MUTATING_ADMISSION_POLICY: ("mutating_policies", "mutating_bindings"),
@@ -45,7 +45,10 @@ _OFF: Mapping[PluginName, tuple[str, ...]] = {
 
 
 class ServerSettings(Struct, frozen=True):
-    """Flags, the path of the AdmissionConfiguration, and objects; `file_names` are those of a directory that are no manifests."""
+    """Flags, the path of the AdmissionConfiguration, and objects.
+
+    `file_names` are the files of a directory that are not manifests.
+    """
 
     flags: ServerFlags | None = None
     configuration: Path | None = None
@@ -53,7 +56,7 @@ class ServerSettings(Struct, frozen=True):
     file_names: frozenset[str] = field(default=frozenset())
 
     def with_added(self, added: ServerSettings) -> ServerSettings:
-        """These settings with others on top: what the others say of the server counts, and objects of both are there."""
+        """Return these settings with others on top. The other flags or configuration win, and the objects are combined."""
         if added is NO_SERVER:
             return self
         says = added.flags is not None or added.configuration is not None
@@ -65,7 +68,7 @@ class ServerSettings(Struct, frozen=True):
         return NO_GATES if self.flags is None else self.flags.gates
 
     def completed(self, manifests: ManifestSet, version: KubernetesVersion) -> ManifestSet:
-        """The set with the built-in plugins that are on, without what flags turn off. Raises ManifestError."""
+        """Return the set with the built-in plugins that are on, without what flags turn off. Raises ManifestError."""
         names = default_plugins(version) if self.flags is None else self.flags.plugins(version)
         off = {name: () for plugin, fields in _OFF.items() if plugin.value not in names for name in fields}
         configurations = {} if self.configuration is None else _configurations(self.configuration)
@@ -85,7 +88,7 @@ NO_SERVER = ServerSettings()
 
 
 def server_of_file(path: Path, version: KubernetesVersion) -> ServerSettings:
-    """What one file says: the flags of a server of a version, or an AdmissionConfiguration. Raises ManifestError."""
+    """Return the settings of one file: server flags, or an AdmissionConfiguration. Raises ManifestError."""
     if not is_server_file(path):
         return ServerSettings(configuration=path)
     flags = read_server_flags(path, version)
@@ -93,7 +96,7 @@ def server_of_file(path: Path, version: KubernetesVersion) -> ServerSettings:
 
 
 def server_of_directory(path: Path, version: KubernetesVersion) -> ServerSettings:
-    """What the files directly in a directory say of the server, and `objects/`. Raises ManifestError."""
+    """Return the settings in the files directly in a directory, and in `objects/`. Raises ManifestError."""
     files = sorted(each for each in path.iterdir() if each.is_file())
     servers = [each for each in files if is_server_file(each)]
     if len(servers) > 1:
@@ -111,7 +114,7 @@ def server_of_directory(path: Path, version: KubernetesVersion) -> ServerSetting
 
 
 def is_configuration_file(path: Path) -> bool:
-    """Whether a file is an AdmissionConfiguration, by its kind."""
+    """Return whether a file is an AdmissionConfiguration, by its kind."""
     if path.suffix.lower() not in _SUFFIXES:
         return False
     try:
@@ -128,7 +131,10 @@ def is_configuration_file(path: Path) -> bool:
 
 
 def _configuration_of(flags: ServerFlags, directory: Path) -> Path | None:
-    """The file of `--admission-control-config-file`, at its path below the directory or beside the flags by its name."""
+    """Return the file of `--admission-control-config-file`, or None.
+
+    It is searched at its path below the directory, and by its name beside the flags.
+    """
     named = flags.values.get(CONFIGURATION_FLAG)
     if not named:
         return None
@@ -206,7 +212,7 @@ def _items(document: JSON, path: str) -> Iterator[JSON]:
 
 
 def check_quantities(obj: JSON, path: str) -> None:
-    """Refuse amounts that the API server does not decode, in its words."""
+    """Raise ManifestError, in the server's words, for quantities that it cannot decode."""
     kind, where = obj["kind"], f"{obj['kind']} `{obj['metadata']['name']}`"
     try:
         for value in _amounts(obj):
@@ -219,7 +225,7 @@ def check_quantities(obj: JSON, path: str) -> None:
 
 
 def _amounts(obj: JSON) -> Iterator[JSON]:
-    """The amounts of a quota or of a LimitRange; none of other objects."""
+    """Yield the quantities of a ResourceQuota or LimitRange. Other objects have none."""
     kind, spec = (obj["apiVersion"], obj["kind"]), obj.get("spec") or {}
     lists: list[JSON] = []
     if kind == ("v1", "ResourceQuota"):
