@@ -1,8 +1,8 @@
-"""Annotations by which kcp tells logical clusters apart, and who sees them on an object.
+"""Annotations by which kcp distinguishes logical clusters, and their visibility on an object.
 
-A shard's store adds `kcp.io/cluster` to everything that is read from it. So a stored object has the annotation, and so
-does the result of a patch. An object from a client has it only if the client sent it. A new object has it only if the
-client sent the right one.
+A shard's store adds `kcp.io/cluster` to every object that is read from it. So a stored object has the annotation, and
+so has the result of a patch. An object from a client has it only if the client sent it. A creation succeeds with the
+annotation only if the client sent the right one.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 
 CLUSTER = "kcp.io/cluster"
-"""The logical cluster of an object, or of a request (an audit annotation)."""
+"""The annotation with the logical cluster of an object, or of a request (an audit annotation)."""
 PATH = "kcp.io/path"
-"""The path of a workspace, for people."""
+"""The annotation with the readable path of a workspace."""
 NO_CLUSTER = (
     f"its event has no audit annotation `{CLUSTER}` (`tenancy.kcp.io/workspace` or `tenancy.kcp.dev/workspace` of older releases), "
     "which names the workspace"
 )
-"""Why nothing is known of whose policies decide about a request to a shard."""
+"""The reason why the policies that decide about a request to a shard are unknown."""
 OWN_PREFIXES = ("kcp.io/", "tenancy.kcp.io/", "tenancy.kcp.dev/", "request.auth.kcp.io/", "sar.auth.kcp.io/")
-"""How the audit annotations begin that a shard writes itself: none is a policy's."""
+"""The prefixes of audit annotations that a shard writes itself. No policy writes such keys."""
 
 
 def annotation(obj: JSON, key: str) -> str:
-    """The value of an annotation of an object, empty without one."""
+    """Return the value of an annotation of an object, empty without one."""
     metadata = obj.get("metadata") if isinstance(obj, dict) else None
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     value = annotations.get(key) if isinstance(annotations, dict) else None
@@ -39,14 +39,17 @@ def workspace_of(obj: JSON) -> str:
 
 
 def annotated(obj: JSON, workspace: str) -> JSON:
-    """An object as the store of a shard holds it."""
+    """Return an object as the store of a shard has it."""
     metadata = obj.get("metadata") or {}
     annotations = {**(metadata.get("annotations") or {}), CLUSTER: workspace}
     return {**obj, "metadata": {**metadata, "annotations": annotations}}
 
 
 def shown_to_webhook(attributes: Attributes) -> Any:
-    """`object` as webhooks are sent it: a new one has the annotation already, which validating policies do not see."""
+    """Return `object` as sent to webhooks.
+
+    A new object already has the annotation there, which validating policies do not see.
+    """
     value = attributes.object
     if not attributes.workspace or attributes.operation is not Operation.CREATE:
         return value

@@ -1,8 +1,8 @@
-"""Which workspace's policies decide about a resource.
+"""The workspace whose policies decide about a resource.
 
-Exactly one does: the one whose APIExport the target binds the resource from, else the target itself; version and subresource have
-no say (`getSourceClusterForGroupResource` of `kcp-dev/kcp/pkg/admission/{mutatingwebhook,mutatingadmissionpolicy,
-validatingadmissionpolicy,validatingwebhook}`).
+It is exactly one: the one whose APIExport the target binds the resource from, else the target itself. Version and
+subresource have no effect (`getSourceClusterForGroupResource` of
+`kcp-dev/kcp/pkg/admission/{mutatingwebhook,mutatingadmissionpolicy,validatingadmissionpolicy,validatingwebhook}`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _OWN_GROUPS = frozenset(
         "rbac.authorization",
     )
 )
-"""Groups that a shard serves in every workspace; none can be bound (`kcp-dev/kcp/pkg/virtual/apiexport/schemas/builtin`)."""
+"""The groups that a shard serves in every workspace.
+
+They cannot be bound (`kcp-dev/kcp/pkg/virtual/apiexport/schemas/builtin`).
+"""
 _OWN_RESOURCES = frozenset(
     {
         *(
@@ -66,13 +69,13 @@ _SYSTEM_KINDS = (
     ("apis.kcp.io", ("v1alpha1",), "apiresourceschemas", "APIResourceSchema"),
     ("core.kcp.io", ("v1alpha1",), "logicalclusters", "LogicalCluster"),
 )
-"""kcp's own kinds in every workspace (`kcp-dev/kcp/config/system-crds`): all cluster-scoped, with a status."""
+"""The kinds of kcp in every workspace (`kcp-dev/kcp/config/system-crds`). All are cluster-scoped and have a status."""
 
 
 class APIBindings(NamedTuple):
-    """The states that each APIBinding of a workspace may have been in at a time, null where it was not there.
+    """The possible states of each APIBinding of a workspace at a time, null where it did not exist.
 
-    `are_all` tells whether there can be no other binding.
+    `are_all` says that there can be no other binding.
     """
 
     states: Sequence[Sequence[JSON | Missing]] = ()
@@ -80,12 +83,12 @@ class APIBindings(NamedTuple):
 
     @property
     def are_known(self) -> bool:
-        """Whether nothing that was bound may be lacking."""
+        """Return whether all bindings are known, so that no bound resource can be missing."""
         return self.are_all and not any(isinstance(state, Missing) for states in self.states for state in states)
 
 
 def system_resources() -> Iterable[APIResource]:
-    """The resources of kcp itself."""
+    """Yield the resources of kcp itself."""
     for group, versions, resource, kind in _SYSTEM_KINDS:
         for version in versions:
             gvk = GroupVersionKind(group, version, kind)
@@ -104,7 +107,7 @@ def is_local(resource: GroupResource) -> bool:
 
 
 def bound_from(binding: JSON, resource: GroupResource) -> str:
-    """The logical cluster that an APIBinding binds a resource from, empty if it does not bind it."""
+    """Return the logical cluster from which an APIBinding binds a resource, empty if it does not bind it."""
     status = binding.get("status") if isinstance(binding, dict) else None
     if not isinstance(status, dict):
         return ""
@@ -122,14 +125,20 @@ def schema_names(binding: JSON) -> list[str]:
 
 
 def reference_of(binding: JSON) -> tuple[str, str]:
-    """The path of the workspace of the export that an APIBinding names, empty for its own, and the export's name."""
+    """Return the workspace path of the export that an APIBinding names, and the export's name.
+
+    The path is empty for its own.
+    """
     spec = binding.get("spec") or {}
     export = (spec.get("reference") or {}).get("export") or {}
     return str(export.get("path") or ""), str(export.get("name") or "")
 
 
 def exported(export: JSON) -> frozenset[GroupResource]:
-    """The resources of an APIExport; before v1alpha2 the names of its schemas say them (`version.resource.group`)."""
+    """Return the resources of an APIExport.
+
+    Before v1alpha2 they are in the names of its schemas (`version.resource.group`).
+    """
     spec = export.get("spec") or {} if isinstance(export, dict) else {}
     resources = {
         GroupResource(str(each.get("group") or ""), str(each.get("name"))) for each in _items(spec.get("resources"))
@@ -145,7 +154,7 @@ def _items(value: JSON) -> Iterable[JSON]:
 
 
 def crd_of_schema(schema: JSON) -> JSON:
-    """An APIResourceSchema as the CustomResourceDefinition that a shard makes of it for each binding."""
+    """Return an APIResourceSchema as the CustomResourceDefinition that a shard makes of it for each binding."""
     spec = schema.get("spec") or {}
     versions = [
         {**version, "schema": {"openAPIV3Schema": version.get("schema") or {}}}

@@ -1,7 +1,7 @@
-"""The labels by which kcp finds what an APIExport may claim.
+"""The labels by which kcp finds the objects that an APIExport may claim.
 
-An object of a resource that a binding accepts a claim for has a label for each such claim: whatever a client says of these labels, a
-mutating plugin sets them after mutating webhooks and policies, and before anything validates
+An object has one such label for each accepted claim of a binding on its resource. A client cannot set these labels. A
+mutating plugin sets them after mutating webhooks and policies, and before any validation
 (`kcp-dev/kcp/pkg/admission/permissionclaims`, `pkg/permissionclaim.Labeler.LabelsFor`).
 """
 
@@ -22,7 +22,7 @@ CLAIMED = "claimed.internal.apis.kcp.io/"
 EXPORT = "internal.apis.kcp.io/export"
 """Label of an APIBinding that identifies its export."""
 _REFLEXIVE = "LstvmbbzVDDOn90ZbhzSQO5U3DMCf88h1pZ"
-"""The value on the bindings to an export (`ToReflexiveAPIBindingLabelKeyAndValue`)."""
+"""The label value on bindings to an export (`ToReflexiveAPIBindingLabelKeyAndValue`)."""
 _BINDINGS = GroupResource("apis.kcp.io", "apibindings")
 _EVENTS = GroupResource("", "events")
 _NOT_STORED = frozenset(
@@ -39,7 +39,7 @@ _DIGITS = string.digits + string.ascii_lowercase + string.ascii_uppercase
 
 
 def claim_labels(binding: JSON, resource: GroupResource, name: str, labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels that a binding gives an object of a resource, by its name and its other labels."""
+    """Return the labels that a binding gives an object of a resource, by the object's name and other labels."""
     if resource in _NOT_STORED or not isinstance(binding, dict):
         return {}
     metadata = binding.get("metadata") or {}
@@ -52,6 +52,7 @@ def claim_labels(binding: JSON, resource: GroupResource, name: str, labels: Mapp
     ]
     if not values and resource == _BINDINGS and metadata.get("name") == name:
         values = [_REFLEXIVE]
+    # All claims of a binding have one label key, so the last one counts.
     return {CLAIMED + export: values[-1]} if values else {}
 
 
@@ -71,7 +72,7 @@ def _value(claim: JSON) -> str:
 
 
 def _base62(digest: bytes) -> str:
-    """A digest as a number (`math/big.Int.Text(62)`)."""
+    """Return a digest as a number of base 62 (`math/big.Int.Text(62)`)."""
     number, text = int.from_bytes(digest, "big"), ""
     while number:
         number, digit = divmod(number, len(_DIGITS))
@@ -80,7 +81,7 @@ def _base62(digest: bytes) -> str:
 
 
 def _selects(selector: JSON, labels: Mapping[str, str]) -> bool:
-    """Whether a claim is about an object; an empty selector is about all, and one that cannot be used about none."""
+    """Return whether a claim covers an object. An empty selector covers all, an invalid one none."""
     if selector.get("matchAll"):
         return True
     terms = [Requirement(key, "=", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]

@@ -1,9 +1,9 @@
-"""What kcp itself changes of an object between request and storage, beside what an API server does.
+"""The changes that kcp makes to an object between request and storage, besides those of an API server.
 
-Its storage gives every object `kcp.io/cluster`. Its admission plugins label what an APIExport may claim and the bindings to it
-(`kcp-dev/kcp/pkg/admission/permissionclaims`, `apibinding`), note paths and owners (`pathannotation`, `workspace`), and finish its own
-kinds: finalizers of bindings and logical clusters, initializers and phase of workspaces (`apibindingfinalizer`, `logicalclusterfinalizer`,
-`logicalcluster`).
+Its storage gives every object `kcp.io/cluster`. Its admission plugins label the objects that an APIExport may claim,
+and the bindings to it (`kcp-dev/kcp/pkg/admission/permissionclaims`, `apibinding`). They set paths and owners
+(`pathannotation`, `workspace`). They complete kcp's own kinds: finalizers of bindings and logical clusters,
+initializers and phase of workspaces (`apibindingfinalizer`, `logicalclusterfinalizer`, `logicalcluster`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OWNER = "experimental.tenancy.kcp.io/owner"
 REQUIRED_GROUPS = (*_ANNOTATIONS, "authorization.kcp.io/required-groups")
 """Groups that a new workspace inherits from the workspace in which it is created."""
 _PLUGIN_KEYS = (CLAIMED, "internal.apis.kcp.io/", "experimental.tenancy.kcp.io/", PATH)
-"""How labels and annotations begin that admission plugins of kcp set."""
+"""The prefixes of labels and annotations that admission plugins of kcp set."""
 _OWN_GROUPS = frozenset({"apis.kcp.io", "core.kcp.io", "tenancy.kcp.io", "topology.kcp.io"})
 _FINISHED = (("metadata", "finalizers"), ("status", "conditions"), ("status", "initializers"), ("status", "phase"))
 _PATHS = frozenset(
@@ -44,7 +44,7 @@ _ESCAPED = re.compile(r"[<>&\u2028\u2029]")
 _UNSEEN = Missing("", "a plugin of kcp sets it, and a request that stored nothing does not show to what")
 
 BY_STORAGE = ("metadata", "annotations", CLUSTER)
-"""The one path that the storage sets of every object of a workspace."""
+"""The path that the storage sets on every object of a workspace."""
 
 
 def set_unseen(
@@ -68,7 +68,7 @@ def set_unseen(
 
 
 def creates_workspace(resource: GroupResource, operation: Operation) -> bool:
-    """Whether a request makes a workspace."""
+    """Return whether a request creates a workspace."""
     return resource == GroupResource("tenancy.kcp.io", "workspaces") and operation is Operation.CREATE
 
 
@@ -81,7 +81,7 @@ def _owner(user: UserInfo) -> str | Missing:
 
 
 def set_by_plugins(group: str, attempt: JSON, stored: JSON) -> Iterator[tuple[str, ...]]:
-    """The paths that admission plugins of kcp set or remove, of those that either state of an object of a group has."""
+    """Yield the paths that admission plugins of kcp set or remove, if either state of an object of a group has them."""
     for field, name in _FINISHED if group in _OWN_GROUPS else ():
         if name in ((stored or {}).get(field) or {}):
             yield field, name

@@ -1,4 +1,4 @@
-"""Who asks in kcp: the user that admission sees, and the `authorizer` of policies."""
+"""The user that admission sees in kcp, and the `authorizer` of policies."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class UnknownRolesAuthorizer:
     """
 
     def __init__(self, lister: Lister) -> None:
-        """Nothing is looked up."""
+        """Accept a lister like other authorizers. Nothing is looked up."""
         del lister
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
-        """Allowed to system:masters, else no opinion; it never fails."""
+        """Return that system:masters is allowed, and no opinion for everybody else. It never fails."""
         is_allowed = MASTERS in attributes.user.groups
         return AuthorizationDecision(is_allowed, "" if is_allowed else "access denied")

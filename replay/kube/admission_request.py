@@ -35,7 +35,10 @@ def attributes_of(request: JSON) -> Attributes:
 
 
 def as_sent_to_webhook(request: JSON) -> JSON:
-    """The same as what its objects are: a webhook that matches an equivalent resource has them in that version."""
+    """Return the request without its `request*` fields.
+
+    A webhook that matches an equivalent resource gets the objects in that version, which only the other fields name.
+    """
     if request.get("requestKind") in (None, request.get("kind")):
         return request
     return {

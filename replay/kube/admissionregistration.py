@@ -23,7 +23,7 @@ KINDS: Final = (
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
 )
-"""The kinds of the group that say what admission does."""
+"""The kinds of the group that decide about requests."""
 RESOURCES: Final = (
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
@@ -32,7 +32,7 @@ RESOURCES: Final = (
     "validatingadmissionpolicybindings",
     "validatingwebhookconfigurations",
 )
-"""Their resources, in the same order."""
+"""The resources of `KINDS`, in the same order."""
 VIRTUAL_RESOURCES: Final = frozenset(
     {
         GroupResource("authentication.k8s.io", "selfsubjectreviews"),
@@ -43,7 +43,10 @@ VIRTUAL_RESOURCES: Final = frozenset(
         GroupResource("authorization.k8s.io", "subjectaccessreviews"),
     }
 )
-"""Not persisted, and a hook that refused them would lock everybody out: no policy is asked (`pkg/kubeapiserver/admission/exclusion`)."""
+"""The resources that no policy is evaluated for (`pkg/kubeapiserver/admission/exclusion`).
+
+They are not persisted, and a policy that denied them would lock everybody out.
+"""
 
 
 class Origin(NamedTuple):
@@ -249,7 +252,10 @@ class WebhookConfiguration(Struct, frozen=True):
 
 
 class PluginSettings(Struct, frozen=True):
-    """A built-in plugin that is on: its own configuration document, None where it has none, and all flags of the server."""
+    """The settings of a built-in plugin that is on.
+
+    `configuration` is its own document, None without one. `flags` are all flags of the server.
+    """
 
     name: str
     configuration: Any = None
@@ -257,15 +263,15 @@ class PluginSettings(Struct, frozen=True):
     path: str = ""
     """Path of the configuration."""
     admits: bool = True
-    """Whether its mutating phase runs: not if its recorded effect stays in the objects."""
+    """A flag that its mutating phase runs. It does not if its recorded effect stays in the objects."""
 
 
 class ManifestSet(Struct, frozen=True):
-    """Everything that decides about requests, in the order in which the server asks.
+    """All objects that decide about requests, in the order of the API server.
 
-    In each tuple the static objects come first, sorted by name, then the API-based ones sorted by name (the server has
-    no defined order for those). `hashes` maps a plugin's name to the hash that the server exports for its directory, `origins` kind
-    and name of an object to where it was read; they are no part of what decides.
+    In each tuple, static objects come first, sorted by name, then API-based ones sorted by name. The server has no
+    defined order for the latter. `hashes` maps a plugin's name to the hash that the server exports for its directory.
+    `origins` maps kind and name of an object to its source. Neither has a part in decisions.
     """
 
     validating_policies: tuple[ValidatingAdmissionPolicy, ...] = ()
@@ -278,18 +284,19 @@ class ManifestSet(Struct, frozen=True):
     builtin: tuple[PluginSettings, ...] = ()
     """The built-in plugins that are on."""
     objects: tuple[Any, ...] = ()
-    """Objects that are laid over those of the cluster, as `kubectl apply` does."""
+    """The objects to lay over those of the cluster, as `kubectl apply` does."""
     removed: tuple[Any, ...] = ()
-    """Objects of the cluster that are taken away."""
+    """The objects to remove from the cluster."""
     engine_objects: tuple[Any, ...] = ()
-    """Objects of a policy engine, which its webhooks decide with."""
+    """The objects of a policy engine, which its webhooks decide with."""
     says_plugins: bool = False
-    """Whether flags or a configuration say which plugins are on; else they are the default ones."""
+    """A flag that flags or a configuration name the plugins that are on. Otherwise they are the default ones."""
     origins: Mapping[tuple[str, str], Origin] = field(default_factory=dict)
     down: frozenset[str] = frozenset()
-    """The webhooks that do not answer, where an outage is rehearsed."""
+    """The names of the webhooks that do not answer, in the rehearsal of an outage."""
     skips_reviews: bool = False
-    """Whether the server asks no webhook about `VIRTUAL_RESOURCES` either (gate `ExcludeAdmissionWebhookVirtualResources`)."""
+    """A flag that webhooks are not called for `VIRTUAL_RESOURCES` either (gate `ExcludeAdmissionWebhookVirtualResources`).
+    """
 
     def __eq__(self, other: object) -> bool:
         """Return whether both decide alike, from any source."""

@@ -1,7 +1,7 @@
-"""What admission is told about one request (`k8s.io/apiserver/pkg/admission.Attributes`).
+"""The attributes of one request for admission (`k8s.io/apiserver/pkg/admission.Attributes`).
 
-`None` stands only where the API says null (`oldObject` on CREATE, `object` on DELETE, `namespaceObject` of a
-cluster-scoped request). What the audit log does not hold is `Missing`, and becomes an unknown in CEL.
+`None` stands only for a null of the API: `oldObject` on CREATE, `object` on DELETE, `namespaceObject` of a
+cluster-scoped request. A part that the audit log lacks is `Missing`, and becomes an unknown in CEL.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Operation(StrEnum):
 
 
 class Basis(StrEnum):
-    """How a part of the attributes was known; the order is that of trust."""
+    """The source of a part of the attributes, the most trusted first."""
 
     RECORDED = "recorded"
     RECONSTRUCTED = "reconstructed"
@@ -36,10 +36,10 @@ class Basis(StrEnum):
 
 
 class Missing(Struct, frozen=True):
-    """A part of the attributes that the log does not hold.
+    """A part of the attributes that the log lacks.
 
-    `path` is the CEL path (`object`, `oldObject.spec`, `namespaceObject`, `params`, `authorizer`); `reason` says in one
-    clause why it is not known, in words that can end the sentence "undetermined: ..."; `fix` says what would record it.
+    `path` is the CEL path: `object`, `oldObject.spec`, `namespaceObject`, `params`, `authorizer`. `reason` is one
+    clause on why it is unknown, to end the sentence "undetermined: ...". `fix` says how to record it.
     """
 
     path: str
@@ -48,18 +48,18 @@ class Missing(Struct, frozen=True):
 
 
 class PerhapsAbsent(Missing, frozen=True):
-    """An object that may not be there; `object` is what it is if it is."""
+    """An object that may not exist. `object` is its value if it does."""
 
     object: JSON = None
 
 
 class PartialObject(Struct, frozen=True):
-    """An object that is known but for some paths.
+    """An object that is known except for some paths.
 
-    `value` is plain JSON with a `Missing` as leaf wherever a part is not known; in truth there may be any value or none
-    at all (`has()` of it is unknown too). `missing` lists these leaves; their paths are `object.metadata.uid`,
-    `object.spec.volumes[1].name` and the like. A consumer that cannot look at single paths treats the whole as missing,
-    unless what it reads lies apart from all of them.
+    `value` is plain JSON with a `Missing` as leaf for each unknown part. The part may have any value or be absent, so
+    `has()` of it is unknown too. `missing` lists these leaves, with paths such as `object.metadata.uid` and
+    `object.spec.volumes[1].name`. A reader that cannot look at single paths treats the whole as missing, unless it
+    reads none of them.
     """
 
     value: JSON
@@ -90,10 +90,10 @@ class Attributes(Struct):
     """One admission request.
 
     `kind` and `resource` are those of the request as it came in (`requestKind`, `requestResource` of an
-    AdmissionRequest); a matcher with `matchPolicy: Equivalent` derives the matched ones. Objects are plain JSON and
-    are never changed in place: whoever mutates, copies. `missing` lists what is not known apart from the objects:
-    `request.name` where a name was generated that the log does not hold (`name` is empty then), `request.userInfo.groups` and the
-    like where the log is none of audit events.
+    AdmissionRequest). A matcher with `matchPolicy: Equivalent` derives the matched ones. Objects are plain JSON and
+    never changed in place: a mutation copies. `missing` lists unknown parts besides the objects. Examples are
+    `request.name` for a generated name that the log lacks (`name` is then empty), and `request.userInfo.groups` if the
+    log has no audit events.
     """
 
     operation: Operation
@@ -110,10 +110,10 @@ class Attributes(Struct):
     namespace_object: JSON | PartialObject | Missing | None = None
     missing: tuple[Missing, ...] = ()
     workspace: str = ""
-    """The logical cluster of kcp, empty in other servers."""
+    """The logical cluster of kcp, empty for other servers."""
 
     def with_object(self, value: JSON | PartialObject | Missing | None) -> Attributes:
-        """The same request with another object; `dataclasses.replace` takes several times as long."""
+        """Return the same request with another object. `dataclasses.replace` takes several times as long."""
         return Attributes(
             operation=self.operation,
             kind=self.kind,

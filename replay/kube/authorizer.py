@@ -1,4 +1,4 @@
-"""The question whether a user may do something, and its answer (`k8s.io/apiserver/pkg/authorization/authorizer`)."""
+"""Attributes and decision of an authorizer (`k8s.io/apiserver/pkg/authorization/authorizer`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from replay.kube.selector import Requirement, SelectorError, parse_field_selecto
 
 
 class AuthorizationAttributes(Struct, frozen=True):
-    """What is asked: a verb on a resource, or on a path.
+    """The action to authorize: a verb on a resource, or on a path.
 
-    Selectors are texts as in a query; they only narrow a request, and RBAC does not look at them. `resource_request` None
-    means that it is about a resource if `resource` is set: only a URL without its last part names none.
+    Selectors are texts as in a query. They only narrow a request, and RBAC ignores them. With `resource_request` None, a
+    request is about a resource if `resource` is set. True is needed for a URI such as `/api/v1/watch`, which makes a
+    resource request without a resource.
     """
 
     user: UserInfo
@@ -32,12 +33,12 @@ class AuthorizationAttributes(Struct, frozen=True):
 
     @property
     def is_resource_request(self) -> bool:
-        """Whether it is about a resource."""
+        """Return whether the request is about a resource."""
         return bool(self.resource) if self.resource_request is None else self.resource_request
 
     @property
     def field_requirements(self) -> tuple[Requirement, ...]:
-        """The terms of the field selector; none where it cannot be parsed."""
+        """Return the terms of the field selector, none if it cannot be parsed."""
         try:
             return parse_field_selector(self.field_selector) if self.field_selector else ()
         except SelectorError:
@@ -45,7 +46,7 @@ class AuthorizationAttributes(Struct, frozen=True):
 
     @property
     def label_requirements(self) -> tuple[Requirement, ...]:
-        """The terms of the label selector; none where it cannot be parsed."""
+        """Return the terms of the label selector, none if it cannot be parsed."""
         try:
             return parse_label_selector(self.label_selector) if self.label_selector else ()
         except SelectorError:
@@ -53,7 +54,10 @@ class AuthorizationAttributes(Struct, frozen=True):
 
 
 class AuthorizationDecision(Struct, frozen=True):
-    """The answer; "no opinion" of all authorizers is a refusal. `error` is None if nothing went wrong."""
+    """The decision of an authorizer. If all authorizers have no opinion, the request is denied.
+
+    `error` is None without an error.
+    """
 
     allowed: bool
     reason: str = ""

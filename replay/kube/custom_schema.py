@@ -1,4 +1,4 @@
-"""Schemas of custom resources: what breaks them, which fields they do not have, and their defaults (`apiextensions-apiserver/pkg/apiserver`)."""
+"""Schemas of custom resources: violations, unknown fields and defaults (`apiextensions-apiserver/pkg/apiserver`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from replay.go.format import marshal, quote
 from replay.json import JSON
 
 _DEEPEST = 200
-"""How deep schemas may nest here; real ones stay far below."""
+"""The greatest depth of a schema here. Real ones stay far below."""
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _TYPES = {"object": dict, "array": list, "string": str, "boolean": bool}
 _GO_TYPES = {
@@ -24,7 +24,7 @@ _GO_TYPES = {
 
 
 def is_definition(obj: JSON) -> bool:
-    """Whether an object is a CustomResourceDefinition whose parts have the types that the API demands of them."""
+    """Return whether an object is a CustomResourceDefinition whose parts have the types that the API requires."""
     spec = obj.get("spec") if isinstance(obj, dict) and obj.get("kind") == "CustomResourceDefinition" else None
     if not (isinstance(spec, dict) and isinstance(spec.get("names"), dict) and isinstance(spec.get("versions"), list)):
         return False
@@ -42,7 +42,7 @@ def _is_version(version: JSON) -> bool:
 
 
 def _is_node(node: JSON, depth: int = 0) -> bool:
-    """Whether a schema can be read, with all schemas in it; what it states of values is looked at elsewhere."""
+    """Return whether a schema and all schemas in it can be read. The rules on values are not checked here."""
     if not isinstance(node, dict) or "$ref" in node or depth > _DEEPEST:
         return False
     required, fields, additional = (
@@ -59,7 +59,7 @@ def _is_node(node: JSON, depth: int = 0) -> bool:
 
 
 def problems(schema: JSON, value: JSON, path: str = "") -> Iterator[str]:
-    """How a value breaks a schema, as the API server says it."""
+    """Yield the violations of a value against its schema, in the words of the API server."""
     if not isinstance(schema, dict):
         return
     kind = schema.get("type")
@@ -94,7 +94,7 @@ def _field_problems(schema: JSON, value: dict[str, JSON], path: str) -> Iterator
 
 
 def _alternatives(schema: JSON, value: dict[str, JSON], path: str) -> Iterator[str]:
-    """Apply `oneOf` and `not`, as far as they exclude fields."""
+    """Yield the violations of `oneOf` and `not`, as far as they exclude fields."""
     if choices := schema.get("oneOf"):
         fitting = sum(all(name in value for name in choice.get("required") or ()) for choice in choices)
         if fitting != 1:
@@ -159,7 +159,7 @@ def _number_limits(schema: JSON, value: float, path: str) -> Iterator[str]:
 
 
 def unknown_fields(schema: JSON, value: JSON, path: str = "", *, is_root: bool = False) -> Iterator[str]:
-    """The fields that a schema does not have (`structuralpruning.Prune`)."""
+    """Yield the paths of fields that a schema lacks (`structuralpruning.Prune`)."""
     if not isinstance(schema, dict) or (schema.get(PRESERVE) and not schema.get("properties")):
         return
     if isinstance(value, dict):
@@ -180,7 +180,7 @@ def unknown_fields(schema: JSON, value: JSON, path: str = "", *, is_root: bool =
 
 
 def pruned(schema: JSON, value: JSON, *, is_root: bool = False) -> JSON:
-    """A value without the fields that its schema does not have, as the API server keeps it."""
+    """Return a value without the fields that its schema lacks, as the API server stores it."""
     if not isinstance(schema, dict):
         return value
     if isinstance(value, dict):

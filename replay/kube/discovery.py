@@ -69,19 +69,19 @@ class Discovery:
         return tuple(gvr.version for gvr in self._by_resource if gvr.group == group and gvr.resource == resource)
 
     def with_crds(self, crds: Iterable[Mapping[str, Any]]) -> Discovery:
-        """This discovery and the resources of `apiextensions.k8s.io/v1` CustomResourceDefinitions (plain JSON)."""
+        """Return this discovery with the resources of CustomResourceDefinitions (`apiextensions.k8s.io/v1`, plain JSON)."""
         custom = custom_resources(crds)
         return Discovery([*self._by_resource.values(), *custom]) if custom else self
 
 
 def custom_resources(crds: Iterable[Mapping[str, Any]]) -> list[APIResource]:
-    """The resources of CustomResourceDefinitions, in their order."""
+    """Return the resources of CustomResourceDefinitions, in their order."""
     return [api_resource for crd in crds for api_resource in _resources_of_crd(crd)]
 
 
 @cache
 def builtin_discovery(minor: int | None = None) -> Discovery:
-    """The built-in resources of a minor, those of Kubernetes 1.37 without one."""
+    """Return the built-in resources of a minor version, or of Kubernetes 1.37 without one."""
     text = resources.files("replay.kube").joinpath("data/discovery.json").read_text("utf-8")
     newest = [_decode(row) for row in json.loads(text)]
     if minor is None:
@@ -107,7 +107,7 @@ def _decode(row: list[Any]) -> APIResource:
 
 
 def _resources_of_crd(crd: Mapping[str, Any]) -> Iterable[APIResource]:
-    """The served versions of a CRD (`apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go`)."""
+    """Yield the served versions of a CRD (`apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go`)."""
     spec = crd.get("spec") or {}
     names = spec.get("names") or {}
     group, plural, kind = spec.get("group"), names.get("plural"), names.get("kind")

@@ -1,4 +1,4 @@
-"""Names of policy engines' objects that decide, and the webhooks by which they do."""
+"""Names of the objects by which policy engines decide, and of the webhooks behind which they run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from replay.json import JSON
 VALIDATION, MUTATION = "validation.gatekeeper.sh", "mutation.gatekeeper.sh"
 """The names of Gatekeeper's webhooks."""
 _GATEKEEPER: Final = {"constraints.gatekeeper.sh": VALIDATION, "mutations.gatekeeper.sh": MUTATION}
-"""The groups whose objects are policies, and the webhook that decides with them."""
+"""The groups whose objects are policies, with the webhook that evaluates them."""
 _MUTATES: Final = {"mutations.gatekeeper.sh", "config.gatekeeper.sh"}
 KYVERNO_VALIDATION, KYVERNO_MUTATION = "validate.kyverno.svc-", "mutate.kyverno.svc-"
-"""How the names of Kyverno's webhooks begin that decide by the rules of ClusterPolicies and Policies (`pkg/config/config.go`)."""
+"""The prefixes of Kyverno's webhooks that evaluate the rules of ClusterPolicies and Policies (`pkg/config/config.go`).
+"""
 _KYVERNO: Final = {
     "ValidatingPolicy": ("vpol.validate.kyverno.svc-",),
     "NamespacedValidatingPolicy": ("nvpol.validate.kyverno.svc-",),
@@ -25,27 +26,29 @@ _KYVERNO: Final = {
     "ImageValidatingPolicy": ("ivpol.validate.kyverno.svc-", "ivpol.mutate.kyverno.svc-"),
     "NamespacedImageValidatingPolicy": ("ivpol.validate.kyverno.svc-", "ivpol.mutate.kyverno.svc-"),
 }
-"""The kinds of `policies.kyverno.io` that are policies, and how the names of their webhooks begin."""
+"""The kinds of `policies.kyverno.io` that are policies, with the prefixes of their webhooks."""
 _RULES: Final = ("ClusterPolicy", "Policy")
 _GENERATED: Final = re.compile("autogen-(cronjob-)?")
 
 
 def is_webhook_of_kyverno(name: str) -> bool:
-    """Whether a webhook is one that Kyverno registers for resources."""
+    """Return whether Kyverno registers a webhook of this name for resources."""
     return ".kyverno.svc-" in f".{name}"
 
 
 def policy_name(value: JSON) -> str:
-    """How decisions name an object of a policy engine: by kind and name, with its namespace if it has one."""
+    """Return the name of an engine's object in decisions: kind and name, with the namespace if it has one."""
     metadata = value.get("metadata") or {}
     namespace = metadata.get("namespace")
     return f"{value.get('kind')}/{f'{namespace}/' if namespace else ''}{metadata.get('name')}"
 
 
 def policy_names(value: JSON, webhook: str = "") -> tuple[str, ...]:
-    """How decisions name what an object of an engine decides, by any webhook or by one; empty for one that only serves others.
+    """Return the names in decisions of an engine's object, for one webhook or for any.
 
-    A ClusterPolicy and a Policy of Kyverno decide by their rules, each of which has the name of the policy and its own.
+    Empty if it decides nothing itself.
+
+    A ClusterPolicy or Policy of Kyverno decides by its rules, which are named by policy and rule.
     """
     group = _group(value)
     if group == "kyverno.io" and value.get("kind") in _RULES:
@@ -57,7 +60,10 @@ def policy_names(value: JSON, webhook: str = "") -> tuple[str, ...]:
 
 
 def rule_name(policy: JSON, rule: JSON) -> str:
-    """How decisions name a rule of Kyverno; one that is generated for controllers of pods is the rule that was written."""
+    """Return the name of a Kyverno rule in decisions.
+
+    A rule that Kyverno generated for a pod controller has the name of the written one.
+    """
     return f"{policy_name(policy)}/{_GENERATED.sub('', str(rule), count=1)}"
 
 
@@ -70,12 +76,12 @@ def _decides(rule: Mapping[str, Any], webhook: str) -> bool:
 
 
 def engine_policies(objects: Iterable[JSON], webhook: str = "") -> tuple[str, ...]:
-    """The names of all that decides, or of what decides behind one webhook."""
+    """Return the names of all policies, or of those behind one webhook."""
     return tuple(name for value in objects for name in policy_names(value, webhook))
 
 
 def concerns(value: JSON, webhook: str) -> bool:
-    """Whether what a webhook decides may depend on an object of its engine."""
+    """Return whether the decisions of a webhook may depend on an object of its engine."""
     group = _group(value)
     if group.endswith(".gatekeeper.sh"):
         return webhook == VALIDATION or (webhook == MUTATION and group in _MUTATES)

@@ -1,7 +1,7 @@
-"""Fast check whether JSON text decodes into the Go type of its kind. Every body of a log is checked.
+"""A fast check whether a JSON text decodes into the Go type of its kind. Every body of a log is checked.
 
 A body that does not decode never reaches admission (`k8s.io/apimachinery/pkg/runtime/serializer/json`, 400 BadRequest),
-so a server cannot have logged it. Unknown fields and null are no errors there.
+so a server cannot have logged it. Unknown fields and null are not errors there.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ def _types() -> _Types:
 
 
 class _Types:
-    """The types of kinds; those that several kinds share are made once."""
+    """The types of kinds. A type that several kinds share is made once."""
 
     def __init__(self) -> None:
         self._structs: dict[str, Any] = {}
 
     def of(self, schema: Schema) -> Any:
-        """The type that decodes a place of an object; what refers to itself is not looked into twice."""
+        """Return the type that decodes a part of an object. A type that contains itself is not checked any deeper."""
         if schema.name in _NAMED:
             return _NAMED[schema.name]
         if schema.fields:

@@ -18,7 +18,7 @@ from replay.kube.schema import Encoding, Schema
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 TIMES = {_META + "Time": (RFC3339, 0), _META + "MicroTime": (RFC3339_MICRO, 6)}
-"""The layout that a time must have, and the digits of the fraction with which it is written."""
+"""The layouts that times must have, and the digits of the fraction that the server writes."""
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 RAW = {"io.k8s.apimachinery.pkg.runtime.RawExtension", _META + "FieldsV1"}
 _INTEGERS = {"int32": 2**31, "int64": 2**63}
@@ -33,25 +33,25 @@ class DecodeError(Exception):
 def round_trip(
     schema: Schema, value: JSON, old: JSON = None, unknown: list[str] | None = None, *, lenient: bool = False
 ) -> JSON:
-    """The object as its Go type writes it; new containers wherever it differs in identity from `old`.
+    """Return the object as its Go type writes it. Containers are new wherever it differs in identity from `old`.
 
-    `old` is an object known to be so written: what of `value` is (by identity) the same there is taken as it is.
-    `unknown` collects the paths of fields that the type does not know (strict decoding). With `lenient`
-    numbers are converted as where no JSON text is read. Raises `DecodeError`.
+    `old` is an object that is known to be so written. Parts of `value` that are identical there are taken as they are.
+    `unknown` collects the paths of fields that the type lacks (strict decoding). With `lenient`, numbers are converted
+    as in the server's conversion without JSON text. Raise `DecodeError`.
     """
     return _Decoder(schema.name.rpartition(".")[2], unknown, lenient=lenient).value(schema, value, old)
 
 
 class _Decoder:
-    """Decodes one object. `unknown` collects the paths of fields that the type does not know, if it is given."""
+    """The decoding of one object. `unknown` collects the paths of fields that the type lacks, if it is given."""
 
     def __init__(self, root: str, unknown: list[str] | None, *, lenient: bool) -> None:
-        """`root` is the Go struct of the object."""
+        """Prepare a decoding. `root` is the Go struct of the object."""
         self._root = root
         self._unknown = [] if unknown is None else unknown
         self._lenient = lenient
         self._place: list[tuple[str | None, str | int]] = []
-        """The way to the current value: the name of each field with its struct, and (None, key) for an entry or item."""
+        """The path to the current value: (struct, name) for a field, (None, key) for a map entry or list item."""
 
     def value(self, schema: Schema, value: JSON, old: JSON) -> JSON:
         if value is old and isinstance(value, (dict, list)):
@@ -119,7 +119,7 @@ class _Decoder:
         return decoded
 
     def _leaf(self, schema: Schema, value: JSON) -> JSON:
-        """A value without fields or items that the schema knows."""
+        """Return a value without fields or items in the schema, in canonical form."""
         if schema.name in TIMES:
             if not isinstance(value, str):
                 raise self._mismatch(value, _TEXT)
@@ -136,7 +136,7 @@ class _Decoder:
         return value
 
     def _mismatch(self, value: JSON, schema: Schema, go_type: str = "") -> DecodeError:
-        """The message of encoding/json for a value of another type."""
+        """Return the error that encoding/json has for a value of another type."""
         json_type = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value))
         if json_type is None:
             json_type = "number" if schema.type == "string" or schema.fields else f"number {value}"
@@ -148,7 +148,7 @@ class _Decoder:
 
 
 def _path(place: list[tuple[str | None, str | int]]) -> str:
-    """A place with names and indices: `spec.containers[0].name`."""
+    """Return a path with names and indices, such as `spec.containers[0].name`."""
     return "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for _, name in place).removeprefix(".")
 
 
@@ -191,11 +191,14 @@ _SCALARS: dict[str, Callable[[JSON, int], bool]] = {
     "integer": lambda value, limit: type(value) is int and -limit <= value < limit,
     "number": lambda value, _: isinstance(value, int | float) and not isinstance(value, bool),
 }
-"""Whether a value fits a type; the second argument bounds integers."""
+"""The checks of a value against a type. The second argument limits integers."""
 
 
 def _converted(schema: Schema, value: float) -> int:
-    """A number as an integer field (apimachinery `runtime.DefaultUnstructuredConverter`): whole, cut to the field's bits."""
+    """Return a number as an integer field (apimachinery `runtime.DefaultUnstructuredConverter`).
+
+    It must be whole, and is cut to the field's bits.
+    """
     if isinstance(value, float) and not value.is_integer():
         raise DecodeError(f"cannot convert float64 to {schema.format or 'int64'}")
     limit = _INTEGERS.get(schema.format, 2**63)
@@ -226,7 +229,7 @@ def _time(value: str, layout: str, digits: int) -> str:
 
 
 def go_type_name(schema: Schema) -> str:
-    """The name of a Go type as `%T` prints it: `v1.PodSpec`, `[]v1.Container`, `map[string]string`."""
+    """Return the name of a Go type as `%T` prints it: `v1.PodSpec`, `[]v1.Container`, `map[string]string`."""
     if schema.name:
         return ".".join(schema.name.rsplit(".", 2)[1:])
     if schema.format == "byte":

@@ -12,7 +12,7 @@ class GroupResource(NamedTuple):
     resource: str
 
     def __str__(self) -> str:
-        """`resource` for the core group, else `resource.group`."""
+        """Return `resource` for the core group, else `resource.group`."""
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
@@ -25,7 +25,7 @@ class GroupVersionKind(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """`group/version`, or `version` alone for the core group."""
+        """Return `group/version`, or `version` alone for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
@@ -43,6 +43,6 @@ class GroupVersionResource(NamedTuple):
 
 
 def split_api_version(api_version: str) -> tuple[str, str]:
-    """`(group, version)` of an `apiVersion`; the core group is the empty string."""
+    """Return `(group, version)` of an `apiVersion`. The core group is the empty string."""
     group, _, version = api_version.rpartition("/")
     return group, version

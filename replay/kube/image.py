@@ -17,9 +17,9 @@ _DIGEST_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 
 
 def is_latest(image: str) -> bool:
-    """Whether an image is that of the tag `latest`, which one without tag and digest is.
+    """Return whether an image has the tag `latest`, or has neither tag nor digest.
 
-    What is no reference has no tag (`ParseImageName` of k8s.io/kubernetes/pkg/util/parsers, its error ignored).
+    A text that is no reference has no tag (`ParseImageName` of k8s.io/kubernetes/pkg/util/parsers, its error ignored).
     """
     if _IDENTIFIER.fullmatch(image):
         return False
@@ -34,7 +34,7 @@ def is_latest(image: str) -> bool:
 
 
 def _normalized(image: str) -> str:
-    """The reference with its domain spelled out, so that a first component is not taken for one (`splitDockerDomain`)."""
+    """Return the reference with an explicit domain, so that the first component is not taken for one (`splitDockerDomain`)."""
     first, slash, _ = image.partition("/")
     is_domain = bool(slash) and ("." in first or ":" in first or first == "localhost" or first != first.lower())
     return image if is_domain else f"docker.io/{image}"

@@ -10,7 +10,7 @@ PODS = ("", "pods")
 SERVICES = ("", "services")
 JOBS = ("batch", "jobs")
 CLAIMS = ("", "persistentvolumeclaims")
-"""What they request may grow once they are bound (`ValidatePersistentVolumeClaimUpdate`)."""
+"""PersistentVolumeClaims. Their requests may grow once they are bound (`ValidatePersistentVolumeClaimUpdate`)."""
 POD_TEMPLATE = ("spec", "template")
 """Path of a workload's pod template."""
 IMMUTABLE: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
@@ -35,7 +35,7 @@ IMMUTABLE: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("storage.k8s.io", "storageclasses"): (("provisioner",), ("parameters",), ("reclaimPolicy",)),
     ("scheduling.k8s.io", "priorityclasses"): (("value",),),
 }
-"""By group and resource the fields that no update may change (`Validate…Update` of each kind)."""
+"""The fields that no update may change, by group and resource (`Validate…Update` of each kind)."""
 
 FROZEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "configmaps"): ("data", "binaryData", "immutable"),
@@ -58,7 +58,7 @@ REQUIRED: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("rbac.authorization.k8s.io", "clusterrolebindings"): (("roleRef", "name"),),
     ("storage.k8s.io", "storageclasses"): (("provisioner",),),
 }
-"""By group and resource the fields that no object may be without (`Validate…` of each kind)."""
+"""The fields that every object must have, by group and resource (`Validate…` of each kind)."""
 
 REQUIRED_OF_UPDATES: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {JOBS: (("spec", "selector"),)}
 """Fields that the server generates only on creation (`pkg/registry/batch/job/strategy.go`)."""
@@ -76,4 +76,7 @@ CONDITIONAL = frozenset(
         *(("storage.k8s.io", name) for name in ("csidrivers", "csinodes", "csistoragecapacities", "volumeattachments")),
     ]
 )
-"""The resources whose strategy has no `AllowUnconditionalUpdate`, as no custom one has: a PUT must name the version that it replaces."""
+"""The resources whose updates must name the version that they replace.
+
+Their strategy has no `AllowUnconditionalUpdate`. The same holds for all custom resources.
+"""

@@ -32,17 +32,17 @@ class JSONPatchError(Exception):
 
 
 class TestFailed(JSONPatchError):  # noqa: N818 - named after the operation that did it
-    """A `test` operation found another value; a mutating policy then changes nothing, a webhook fails."""
+    """A `test` operation that found another value. A mutating policy then changes nothing, a webhook fails."""
 
     __test__ = False
 
 
 def apply(document: JSON, operations: Sequence[Mapping[str, Any]], *, explicit_null: bool = False) -> JSON:
-    """The document after all operations (evanphx/json-patch v4 `Patch.Apply`); the argument stays as it is.
+    """Return the document after all operations (evanphx/json-patch v4 `Patch.Apply`). The argument is not changed.
 
-    Operations are decoded JSON objects with `op`, `path`, `from` and `value`. A `test` for null holds where the key
-    is absent or null, but never with `explicit_null`: so it is where the server makes the operations itself, as for policies,
-    instead of reading them. Raises `JSONPatchError`, and `TestFailed` for a failing `test`.
+    Operations are decoded JSON objects with `op`, `path`, `from` and `value`. A `test` for null holds if the key is
+    absent or null, but never with `explicit_null`. Policies need that, because the server makes their operations itself
+    instead of parsing them. Raise `JSONPatchError`, and `TestFailed` for a failing `test`.
     """
     copied = 0
     for operation in operations:
@@ -118,7 +118,7 @@ def _move(document: JSON, operation: Mapping[str, Any]) -> JSON:
 
 
 def _copy(document: JSON, operation: Mapping[str, Any], copied: int) -> tuple[JSON, int]:
-    """The document after a `copy`, and the bytes that it copied."""
+    """Return the document after a `copy`, and the bytes that it copied."""
     source = _text(operation, "from", f"copy operation failed to decode from: {_no_from}")
     parent = _parent(document, source)
     if parent is None:
@@ -172,7 +172,7 @@ def _text(operation: Mapping[str, Any], field: str, error: str) -> str:
 
 @lru_cache(maxsize=4096)
 def tokens(path: str) -> tuple[str, ...]:
-    """The decoded tokens of a JSON pointer (RFC 6901): one pass over `~1` and `~0`, all else as it is."""
+    """Return the decoded tokens of a JSON pointer (RFC 6901). `~1` and `~0` are decoded in one pass."""
     if "~" not in path:
         return tuple(path.split("/")[1:])
     return tuple(_unescaped(part) for part in path.split("/")[1:])
@@ -183,7 +183,7 @@ def _unescaped(token: str) -> str:
 
 
 def _parent(document: JSON, path: str) -> JSON | None:
-    """The container that holds the last token, None where the path does not lead to one."""
+    """Return the container of the last token, or None if the path does not lead to one."""
     keys = tokens(path)
     if not keys:
         return None
@@ -215,7 +215,7 @@ def _quoted(text: str) -> str:
 
 
 def _index_of(items: list[JSON], key: str) -> int:
-    """The position of an existing item; a negative one counts from the end."""
+    """Return the position of an existing item. A negative one counts from the end."""
     number = _number(key)
     if not -len(items) <= number < len(items):
         raise JSONPatchError(f"Unable to access invalid index: {number}: {_INVALID_INDEX}")
@@ -256,7 +256,7 @@ def _removed(document: JSON, path: str) -> JSON:
 
 
 def _copied(document: JSON, path: str) -> tuple[JSON, JSON, str]:
-    """Return a document that shares all but the way to the last token, the container of that token, and the token."""
+    """Return a document that copies only the path to the last token, the container of that token, and the token."""
     root = container = document.copy()
     *above, last = tokens(path)
     for key in above:
@@ -267,7 +267,7 @@ def _copied(document: JSON, path: str) -> tuple[JSON, JSON, str]:
 
 
 def equal(one: JSON, other: JSON) -> bool:
-    """Whether two JSON values are the same: `true` is not 1, and 1 is not 1.0."""
+    """Return whether two JSON values are the same. `true` is not 1, and 1 is not 1.0."""
     pairs = [(one, other)]
     for left, right in pairs:
         if left is right:
@@ -288,10 +288,10 @@ def equal(one: JSON, other: JSON) -> bool:
 
 
 def diff(old: JSON, new: JSON) -> tuple[dict[str, JSON], ...]:
-    """A patch that turns `old` into `new`, both objects.
+    """Return a patch that turns the object `old` into `new`.
 
-    Objects are compared key by key, in the order of names. Of two lists the equal items at both ends are kept, what
-    stands between them is compared item by item, and what one has more is added or removed there.
+    Objects are compared key by key, in the order of names. Of two lists, equal items at both ends are kept. The items
+    between them are compared one by one, and the excess of one list is added or removed there.
     """
     operations: list[dict[str, JSON]] = []
     _differences("", old, new, operations)
@@ -302,7 +302,7 @@ def _differences(path: str, old: JSON, new: JSON, operations: list[dict[str, JSO
     if old is new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
-        # Objects share most of what they have in common: only keys whose values are not the same object are looked at.
+        # The two objects share most of their parts, so keys with identical values are skipped before any comparison.
         touched = [key for key, value in new.items() if old.get(key, _ABSENT) is not value]
         if len(new) - len(touched) < len(old):
             touched += old.keys() - new.keys()
@@ -324,7 +324,7 @@ def _list_differences(path: str, old: list[JSON], new: list[JSON], operations: l
     start, shorter = 0, min(len(old), len(new))
     while start < shorter and equal(old[start], new[start]):
         start += 1
-    # The pair that differs is not compared again from the end.
+    # In lists of equal length, the pair that just differed is not compared again from the end.
     end, rest = 0, shorter - start - (len(old) == len(new))
     while end < rest and equal(old[-1 - end], new[-1 - end]):
         end += 1
@@ -338,5 +338,5 @@ def _list_differences(path: str, old: list[JSON], new: list[JSON], operations: l
 
 @lru_cache(maxsize=4096)
 def escaped(key: str) -> str:
-    """A key as a token of a JSON pointer."""
+    """Return a key as a token of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")

@@ -1,7 +1,7 @@
-"""Which API versions are deprecated and removed, and when (`k8s.io/api`, `zz_generated.prerelease-lifecycle.go` of each group).
+"""Deprecation and removal of API versions (`k8s.io/api`, `zz_generated.prerelease-lifecycle.go` of each group).
 
-The numbers are minors of Kubernetes. A version is served until the minor that removes it; the published list is the
-"Deprecated API Migration Guide".
+The numbers are minor versions of Kubernetes. A version is served until the minor that removes it. The published list is
+the "Deprecated API Migration Guide".
 """
 
 from __future__ import annotations
@@ -92,11 +92,12 @@ _REMOVED: Final = (
     ("storagemigration.k8s.io/v1alpha1", "storageversionmigrations", 33, 36, "v1"),
     ("storagemigration.k8s.io/v1beta1", "storageversionmigrations", 37, 40, "v1"),
 )
-"""Group and version, resources, the minor that deprecates them, the one that removes them, and what to use instead."""
+"""The removed versions: group and version, resources, the minors that deprecate and remove them, and the replacement.
+"""
 
 
 class Lifecycle(NamedTuple):
-    """When a resource of an API version is deprecated and removed, as minors, and which version takes its place."""
+    """The minors that deprecate and remove a resource of an API version, and the version that replaces it."""
 
     deprecated: int
     removed: int
@@ -112,4 +113,4 @@ def _lifecycles() -> Iterator[tuple[GroupVersionResource, Lifecycle]]:
 
 
 LIFECYCLES: Final = dict(_lifecycles())
-"""Of built-in resources whose version is removed at some time."""
+"""The lifecycles of built-in resources whose version is removed at some time."""

@@ -14,7 +14,7 @@ class Lister(Protocol):
     """Objects of the cluster at the time of one request, as plain JSON that must not be changed."""
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
-        """The object, None if it is known not to exist, or why that is not known; `namespace` is empty for cluster scope."""
+        """Return the object, None if it is known not to exist, or `Missing`. `namespace` is empty for cluster scope."""
         ...
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
@@ -24,21 +24,24 @@ class Lister(Protocol):
 
 @runtime_checkable
 class TimedLister(Protocol):
-    """A lister that knows between which instants the request was handled, in microseconds since 1970."""
+    """A lister that knows when its request was received and answered, in microseconds since 1970."""
 
     @property
     def start(self) -> int:
-        """When the request came."""
+        """Return when the request was received."""
         ...
 
     @property
     def end(self) -> int:
-        """When it was answered."""
+        """Return when the request was answered."""
         ...
 
 
 def span_of(lister: Lister) -> tuple[int, int] | None:
-    """The instants between which the request of a lister was handled, be it one with other objects over its `origin`."""
+    """Return when the request of a lister was received and answered, or None if unknown.
+
+    A lister that lays other objects over an `origin` has the times of that one.
+    """
     each: Any = lister
     while each is not None and not isinstance(each, TimedLister):
         each = getattr(each, "origin", None)
@@ -46,10 +49,13 @@ def span_of(lister: Lister) -> tuple[int, int] | None:
 
 
 class ObjectLister:
-    """A lister over objects that are all there is of their kinds."""
+    """A lister over all objects of their kinds. Other objects do not exist."""
 
     def __init__(self, objects: Iterable[JSON | PartialObject]) -> None:
-        """If several objects have one identity, the last counts. Partly known objects are listed as they are."""
+        """Index the objects. Of several with one identity, the last counts.
+
+        Partly known objects are listed as they are.
+        """
         self._objects: dict[tuple[str, str], dict[tuple[str, str], JSON | PartialObject]] = {}
         self._by_namespace: dict[tuple[str, str], dict[str, list[JSON]]] = {}
         for obj in objects:

@@ -45,7 +45,7 @@ _MAX_SUBDOMAIN = 253
 
 
 def regex_message(message: str, pattern: str, *examples: str) -> str:
-    """A message with examples and the pattern (`validation.RegexError`)."""
+    """Return a message with examples and the pattern (`validation.RegexError`)."""
     shown = " or ".join(f"'{example}', " for example in examples)
     return f"{message} (e.g. {shown}regex used for validation is '{pattern}')"
 
@@ -63,7 +63,7 @@ WORDING_UNTIL_1_34 = LabelWording("characters", "a qualified name")
 
 
 def wording_of(minor: int) -> LabelWording:
-    """The wording of a minor of Kubernetes."""
+    """Return the wording of a minor version of Kubernetes."""
     return WORDING if minor >= 35 else WORDING_UNTIL_1_34
 
 
@@ -73,7 +73,7 @@ def _length_messages(text: str, limit: int, unit: str) -> list[str]:
 
 
 def dns1123_label(text: str) -> list[str]:
-    """A DNS label (`IsDNS1123Label`)."""
+    """Check a DNS label (`IsDNS1123Label`)."""
     messages = _length_messages(text, _MAX_LABEL, "characters")
     if not _RX_LABEL.fullmatch(text):
         if _RX_SUBDOMAIN.fullmatch(text):
@@ -84,7 +84,7 @@ def dns1123_label(text: str) -> list[str]:
 
 
 def dns1123_subdomain(text: str, unit: str = "characters") -> list[str]:
-    """A DNS subdomain (`IsDNS1123Subdomain`)."""
+    """Check a DNS subdomain (`IsDNS1123Subdomain`)."""
     messages = _length_messages(text, _MAX_SUBDOMAIN, unit)
     if not _RX_SUBDOMAIN.fullmatch(text):
         messages.append(regex_message(_SUBDOMAIN_MESSAGE, _SUBDOMAIN, "example.com"))
@@ -92,7 +92,7 @@ def dns1123_subdomain(text: str, unit: str = "characters") -> list[str]:
 
 
 def dns1035_label(text: str) -> list[str]:
-    """A DNS label that begins with a letter (`IsDNS1035Label`)."""
+    """Check a DNS label that begins with a letter (`IsDNS1035Label`)."""
     messages = _length_messages(text, _MAX_LABEL, "characters")
     if not _RX_LABEL_1035.fullmatch(text):
         messages.append(regex_message(_LABEL_1035_MESSAGE, _LABEL_1035, "my-name", "abc-123"))
@@ -100,7 +100,7 @@ def dns1035_label(text: str) -> list[str]:
 
 
 def qualified_name(text: str, words: LabelWording = WORDING) -> list[str]:
-    """A label key: a name with an optional DNS subdomain before a slash (`IsQualifiedName`)."""
+    """Check a label key: a name with an optional DNS subdomain before a slash (`IsQualifiedName`)."""
     key_message = regex_message(_KEY_MESSAGE, _KEY, "MyName", "my.name", "123-abc")
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
@@ -119,7 +119,7 @@ def qualified_name(text: str, words: LabelWording = WORDING) -> list[str]:
 
 
 def label_value(text: str, words: LabelWording = WORDING) -> list[str]:
-    """The value of a label (`IsValidLabelValue`)."""
+    """Check the value of a label (`IsValidLabelValue`)."""
     messages = _length_messages(text, _MAX_LABEL, words.unit)
     if not _RX_VALUE.fullmatch(text):
         messages.append(regex_message(_VALUE_MESSAGE, _VALUE, "MyValue", "my_value", "12345"))

@@ -1,4 +1,4 @@
-"""Objects in memory as a lister: a cluster that changes only by its own methods."""
+"""Objects in memory as a lister, for a cluster that changes only by its own methods."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind, split_api_version
 
 ObjectKey = tuple[str, str, str, str]
-"""Group, kind, namespace and name."""
+"""The group, kind, namespace and name of an object."""
 
 
 class ObjectTracker:
     """Lister over plain objects (`replay.kube.lister.Lister`). All existing objects are known."""
 
     def __init__(self, objects: Iterable[JSON] = ()) -> None:
-        """If two objects have one identity, the later one counts."""
+        """Add the objects. If two have one identity, the later one counts."""
         self._objects: dict[ObjectKey, JSON] = {}
         for obj in objects:
             self.put(obj)
 
     def put(self, obj: JSON) -> None:
-        """Add an object, or put it in the place of the one with the same identity."""
+        """Add an object, or replace the one with the same identity."""
         metadata = obj.get("metadata") or {}
         group, _ = split_api_version(str(obj.get("apiVersion") or ""))
         key = group, str(obj.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
         self._objects[key] = obj
 
     def remove(self, kind: GroupVersionKind, namespace: str, name: str) -> None:
-        """Forget an object, if it is there."""
+        """Remove an object, if it exists."""
         self._objects.pop((kind.group, kind.kind, namespace, name), None)
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | None:

@@ -1,7 +1,7 @@
-"""How the built-in kinds of older minors differ from those of `data/schema.json`, a server's API versions being at their defaults.
+"""Differences of built-in kinds in older minor versions from `data/schema.json`, for a server with default API versions.
 
-`data/minors.json` is made by `tests.tools.distill_minors`. What validation says of a field is not compared: the minors word
-that differently, but demand the same.
+`data/minors.json` is made by `tests.tools.distill_minors`. Validation rules are not compared: the versions word them
+differently, but require the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _since() -> Mapping[GroupVersionKind, int]:
 
 
 def is_served(kind: GroupVersionKind, minor: int) -> bool:
-    """Whether a server of a minor has a kind of the newest minor."""
+    """Return whether a server of a minor version has a kind of the newest one."""
     return _since().get(kind, minor) <= minor
 
 
@@ -37,7 +37,7 @@ def gone_kinds(minor: int) -> Mapping[GroupVersionKind, str]:
 
 
 def types_of(types: Mapping[str, Any], minor: int) -> Mapping[str, Any]:
-    """The types of the newest minor as a minor has them: without later fields, with those that were dropped since."""
+    """Return the types as a minor version has them: without later fields, with fields that were dropped since."""
     older = {**_differences()["types"], **types}
     for name, fields in _differences()["fields"].items():
         kept = {field: node for field, node in types[name]["properties"].items() if fields.get(field, minor) <= minor}

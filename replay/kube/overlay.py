@@ -1,7 +1,7 @@
-"""Objects that would be in the cluster, laid over those that are there, as `kubectl apply` does.
+"""Planned objects, laid over those of the cluster as `kubectl apply` does.
 
-A field of the manifest counts, a field that an earlier manifest had and this one has not is gone, and all others stay
-(`k8s.io/kubectl/pkg/cmd/apply`, the three-way merge; lists are replaced as a whole).
+A field of the manifest counts. A field that only an earlier manifest had is removed. All others stay
+(`k8s.io/kubectl/pkg/cmd/apply`, the three-way merge, but lists are replaced as a whole).
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from replay.kube.lister import Lister
 from replay.kube.schema import CRD
 
 GroupKind = tuple[str, str]
-"""Group and kind."""
+"""The group and kind of an object."""
 NamespacedName = tuple[str, str]
-"""Namespace and name."""
+"""The namespace and name of an object."""
 _NAMESPACE: GroupKind = ("", "Namespace")
 _NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that the API server gives each namespace."""
 
 
 def objects_by_kind(objects: Iterable[JSON]) -> dict[GroupKind, dict[NamespacedName, JSON]]:
-    """Objects by kind and name, each as the API server would default it; of two with one identity the later counts."""
+    """Return objects by kind and name, with the defaults that decisions read.
+
+    Of two with one identity the later counts.
+    """
     by_kind: dict[GroupKind, dict[NamespacedName, JSON]] = {}
     for obj in objects:
         metadata = obj.get("metadata") or {}
@@ -44,14 +47,14 @@ def definitions(objects: Iterable[JSON]) -> list[JSON]:
 
 
 class Overlay(Struct, frozen=True, dict=True):
-    """The objects of one set; `earlier` are those of the set that was in force."""
+    """The objects of one set over the cluster. `earlier` are those of the baseline, which were applied before."""
 
     objects: tuple[Any, ...] = ()
     earlier: tuple[Any, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is laid over anything."""
+        """Return whether nothing is laid over the cluster."""
         return not self.objects and not self.earlier
 
     @cached_property
@@ -65,14 +68,14 @@ class Overlay(Struct, frozen=True, dict=True):
         return objects_by_kind(self.earlier)
 
     def lister(self, lister: Lister) -> Lister:
-        """The cluster with these objects."""
+        """Return a lister of the cluster with these objects."""
         return lister if self.is_empty else _OverLister(self, lister)
 
     def over(self, kind: GroupKind, name: NamespacedName, live: Any) -> Any:
-        """Return an object as it would be; None where it would not be there.
+        """Return an object after the apply, or None if it would not exist.
 
-        A manifest that only the earlier set has takes its object away. Of a Namespace it takes only labels and annotations away: the
-        namespace exists whether or not a set names it.
+        An object that only the earlier set has is removed. A Namespace only loses the labels and annotations of the
+        earlier set, because it exists whether or not a set names it.
         """
         own = self.own.get(kind, {}).get(name)
         last = self.last.get(kind, {}).get(name)
@@ -81,7 +84,7 @@ class Overlay(Struct, frozen=True, dict=True):
         if own is None:
             return live if last is None else None
         if isinstance(live, Missing):
-            # what is there beside the labels that are given is not known
+            # The namespace may have more labels than the manifest gives.
             return live if kind == _NAMESPACE else own
         if live is None:
             return own
@@ -98,7 +101,7 @@ def under(lister: Lister) -> Lister:
 
 
 class _OverLister:
-    """A lister with objects laid over it."""
+    """A lister with an overlay."""
 
     def __init__(self, overlay: Overlay, lister: Lister) -> None:
         self._overlay = overlay
@@ -169,7 +172,10 @@ def _defaulted(obj: JSON, kind: GroupKind) -> JSON:
 
 
 def _limit(item: JSON) -> JSON:
-    """`SetDefaults_LimitRangeItem`: a limit is by default the most, a request the limit, or else the least."""
+    """Return an item with defaults (`SetDefaults_LimitRangeItem`).
+
+    The default limit is the maximum. The default request is the limit, or else the minimum.
+    """
     if item.get("type") != "Container":
         return item
     default = {**(item.get("max") or {}), **(item.get("default") or {})}

@@ -1,7 +1,7 @@
 """Amounts such as `500m` and `1Gi`, with arithmetic (`k8s.io/apimachinery/pkg/api/resource`).
 
-An amount is an integer times a power of ten. The server keeps it either as an int64 or, where that does not hold it, as
-a big decimal; which one it is shows (`as_int64` is never known of a big decimal), so it is part of the value here too.
+An amount is an integer times a power of ten. The server keeps it as an int64, or as a big decimal if it does not fit.
+The difference is visible, because `as_int64` is never known of a big decimal. So it is part of the value here too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FORMAT_WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([e
 NUMERIC = "unable to parse numeric part of quantity"
 SUFFIX = "unable to parse quantity's suffix"
 TOO_LARGE = "quantity has too many digits"
-"""Not a text of the server, which would compute with gigabytes of digits instead."""
+"""An error of this project. The server would compute with gigabytes of digits instead."""
 
 _INT64_MAX = 2**63 - 1
 _INT64_MIN = -(2**63)
@@ -29,7 +29,7 @@ _MAX_BITS = 13_000
 
 
 class QuantityFormat(StrEnum):
-    """How an amount was written, and how it is written again."""
+    """The notation of an amount, kept when it is written again."""
 
     DECIMAL_EXPONENT = "DecimalExponent"
     BINARY_SI = "BinarySI"
@@ -47,11 +47,14 @@ _PARTS = re.compile(
 
 
 class QuantityError(ValueError):
-    """A text is no quantity, or a result is out of reach; `str()` is the text of the server."""
+    """A text is not a quantity, or a result is out of range. `str()` is the server's text."""
 
 
 class Quantity(Struct, frozen=True):
-    """`value * 10**scale`; `big` tells a big decimal from an int64, `text` is kept where it is canonical already."""
+    """An amount `value * 10**scale`.
+
+    `big` marks a big decimal instead of an int64. `text` is kept if it is already canonical.
+    """
 
     value: int
     scale: int = 0
@@ -60,12 +63,12 @@ class Quantity(Struct, frozen=True):
     text: str = ""
 
     def __str__(self) -> str:
-        """The canonical form."""
+        """Return the canonical form."""
         return self.text or _canonical(self)
 
     @property
     def sign(self) -> int:
-        """-1, 0 or 1."""
+        """Return -1, 0 or 1."""
         return (self.value > 0) - (self.value < 0)
 
     @property
@@ -77,23 +80,23 @@ class Quantity(Struct, frozen=True):
 
     @property
     def as_float(self) -> float:
-        """The nearest double of the digits times a power of ten, rounded twice as in Go."""
+        """Return the nearest double of the digits times a power of ten, rounded twice as in Go."""
         base = _float(self.value)
         return base if self.scale == 0 else base * _pow10(self.scale)
 
     def rounded_up(self, scale: int = 0) -> int:
-        """The amount in units of `10**scale`, rounded away from zero (`Quantity.ScaledValue`)."""
+        """Return the amount in units of `10**scale`, rounded away from zero (`Quantity.ScaledValue`)."""
         shift = self.scale - scale
         if shift >= 0:
             return self.value * int(10**shift)
         return self.sign * -(-abs(self.value) // int(10**-shift))
 
     def as_big(self) -> Quantity:
-        """The same amount as a big decimal."""
+        """Return the same amount as a big decimal."""
         return self if self.big else replace(self, big=True)
 
     def compare(self, other: Quantity) -> int:
-        """-1, 0 or 1."""
+        """Return -1, 0 or 1 if this amount is less than, equal to or greater than the other."""
         if self.sign != other.sign or self.sign == 0:
             return (self.sign > other.sign) - (self.sign < other.sign)
         if abs(self.scale - other.scale) > _MAX_SHIFT:
@@ -102,7 +105,10 @@ class Quantity(Struct, frozen=True):
         return (left > right) - (left < right)
 
     def add(self, other: Quantity) -> Quantity:
-        """The sum, in the format of the first that is not zero; raises `QuantityError` past all reason."""
+        """Return the sum, in the format of the first amount that is not zero.
+
+        Raise `QuantityError` for too many digits.
+        """
         result = replace(self, text="")
         if self.value == 0:
             result = replace(result, format=other.format)
@@ -114,7 +120,7 @@ class Quantity(Struct, frozen=True):
         return replace(result, value=left + right, scale=scale, big=True)
 
     def subtract(self, other: Quantity) -> Quantity:
-        """The difference, in the format of the first that is not zero."""
+        """Return the difference, in the format of the first amount that is not zero."""
         if not self.big and not other.big:
             # Go negates within int64, where the least number stays itself.
             negated = replace(other, value=-other.value if other.value != _INT64_MIN else other.value)
@@ -124,7 +130,7 @@ class Quantity(Struct, frozen=True):
 
 
 def parse_quantity(text: str) -> Quantity:
-    """A quantity from its text; raises `QuantityError`."""
+    """Return the quantity of a text. Raise `QuantityError`."""
     if text == "0":
         return Quantity(0, text="0")
     match = _PARTS.fullmatch(text)
@@ -156,6 +162,7 @@ def _interpret(suffix: str) -> tuple[int, int, QuantityFormat]:
     exponent = parse_int(suffix[1:]) if suffix[:1] in ("e", "E") else None
     if exponent is None:
         raise QuantityError(SUFFIX)
+    # Go converts the exponent to int32 without a check, so a large one wraps.
     return 10, (exponent + 2**31) % 2**32 - 2**31, QuantityFormat.DECIMAL_EXPONENT
 
 
@@ -178,6 +185,7 @@ def _parse_big(text: str, base: int, exponent: int, format_: QuantityFormat) -> 
         value <<= exponent
     if value:
         value, scale = _rounded_away(value, scale, _NANO), _NANO
+    # Binary amounts are capped at int64, and those below one become decimal (`ParseQuantity`).
     if format_ is QuantityFormat.BINARY_SI:
         if value > _INT64_MAX * 10 ** max(-scale, 0):
             value, scale = _INT64_MAX, 0
@@ -187,7 +195,7 @@ def _parse_big(text: str, base: int, exponent: int, format_: QuantityFormat) -> 
 
 
 def _rounded_away(value: int, scale: int, target: int) -> int:
-    """The value at another scale, rounded away from zero."""
+    """Return the value at another scale, rounded away from zero."""
     if scale >= target:
         return int(value * 10 ** (scale - target))
     if target - scale > 2 * _MAX_SHIFT:
@@ -197,7 +205,7 @@ def _rounded_away(value: int, scale: int, target: int) -> int:
 
 
 def _scaled_up(value: int, scale: int) -> int | None:
-    """`value * 10**scale` within int64."""
+    """Return `value * 10**scale`, or None if an int64 cannot hold it."""
     if value == 0 or scale == 0:
         return value
     if scale > _MAX_INT64_DIGITS or value == _INT64_MIN:
@@ -207,7 +215,7 @@ def _scaled_up(value: int, scale: int) -> int | None:
 
 
 def _add_int64(left: Quantity, right: Quantity) -> tuple[int, int] | None:
-    """Value and scale of the sum, None where int64 does not hold it."""
+    """Return value and scale of the sum, or None if an int64 cannot hold it."""
     if right.value == 0:
         return left.value, left.scale
     if left.value == 0:
@@ -263,7 +271,7 @@ def _float(value: int) -> float:
 
 
 def _pow10(exponent: int) -> float:
-    """Go's `math.Pow10`: the product or quotient of two table entries."""
+    """Return a power of ten as Go's `math.Pow10` does: the product or quotient of two table entries."""
     if 0 <= exponent <= 308:
         return float(f"1e{exponent // 32 * 32}") * float(f"1e{exponent % 32}")
     if -323 <= exponent <= 0:

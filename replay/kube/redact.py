@@ -1,4 +1,4 @@
-"""What must not be seen: values of Secrets, in every form in which a text may repeat them, and bearer tokens anywhere."""
+"""Redaction: the values of Secrets, in every form in which a text may repeat them, and bearer tokens anywhere."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from replay.kube.attributes import Missing, PartialObject
 
 SECRET_FIELDS = ("data", "stringData")
 UNREADABLE = object()
-"""Stands for the body of a Secret that cannot be decoded: what its values are is not known."""
+"""The stand-in for a Secret's body that cannot be decoded, whose values are unknown."""
 _ANYTHING = re.compile(r".+", re.DOTALL)
 _SHORT = 4
-"""Shorter values are looked for as whole words: inside other words they are found everywhere."""
+"""The length below which values match only as whole words. Inside other words they would match everywhere."""
 _LINE = 8
-"""Lines of a text of several (a key, a file) are looked for one by one from this length on."""
+"""The length from which the lines of a longer text (a key, a file) are matched one by one."""
 _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 """Characters that only Go's `encoding/json` escapes."""
 
@@ -57,7 +57,7 @@ def _data_of(secret: JSON) -> Iterator[str]:
 
 
 def _values_of_operation(operation: JSON) -> Iterator[str]:
-    """The values in an operation of a JSON patch (RFC 6902)."""
+    """Yield the values in an operation of a JSON patch (RFC 6902)."""
     if isinstance(operation, Mapping):
         parts = str(operation.get("path", "")).split("/")[1:]
         if not parts:
@@ -102,20 +102,20 @@ _BEFORE_TOKEN = rf"\1{REDACTED}"
 _TOKEN_FIELDS = frozenset({"token", "id_token", "refresh_token", "bearerToken", "client-key-data"})
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _encode = msgspec.json.Encoder().encode
-# A JSON Web Token: two base64url objects, each beginning with `{"`, and a signature. Service account tokens are such. It may
-# follow other text without a space. Each run of letters is looked at once, from its beginning: texts may be long.
+# A JSON Web Token, such as that of a service account: two base64url objects, each beginning with `{"`, and a signature. It may
+# follow other text without a space. Possessive quantifiers visit each run of letters once, because texts may be long.
 _WEB_TOKEN = re.compile(r"(?<![\w-])((?:(?!eyJ)[\w-])*+)eyJ[\w-]{10,}+\.eyJ[\w-]{10,}+\.[\w-]*+")
 
 
 def redacted_object(resource: str, body: JSON) -> JSON:
-    """A copy of an object without secrets; `resource` is the plural name of the request's resource."""
+    """Return a copy of an object without secrets. `resource` is the plural name of the request's resource."""
     if resource == "secrets" and isinstance(body, Mapping):
         body = {key: _masked(value) if key in SECRET_FIELDS else value for key, value in body.items()}
     return _without_tokens(body, hide_last_applied=resource == "secrets")
 
 
 def redacted_patch(resource: str, patch: Iterable[JSON]) -> tuple[JSON, ...]:
-    """A JSON patch without secrets: an operation keeps its path, a value inside Secret data is hidden."""
+    """Return a JSON patch without secrets. Operations keep their paths, and values inside Secret data are redacted."""
     operations = tuple(patch)
     if resource != "secrets" and not may_show_token(operations):
         return operations
@@ -123,7 +123,7 @@ def redacted_patch(resource: str, patch: Iterable[JSON]) -> tuple[JSON, ...]:
 
 
 def redacted_text(text: str) -> str:
-    """Text such as a policy's message without bearer tokens."""
+    """Return a text, such as a policy's message, without bearer tokens."""
     return _WEB_TOKEN.sub(_BEFORE_TOKEN, text) if "eyJ" in text else text
 
 
@@ -133,13 +133,13 @@ def redacted_line(text: str) -> str:
 
 
 def may_show_token(value: object) -> bool:
-    """Whether a text that tokens go with occurs at all: looking for it is ten times faster than taking the value apart."""
+    """Return whether any text may hold a token. Such a search is ten times faster than a walk through the value."""
     try:
         text = _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError):  # a number or a text that is not JSON
         return True
-    # What occurs in the text of all that is hidden in other objects than Secrets (`token`, `bearerToken`), one after the other:
-    # every request is asked.
+    # One of these occurs in every value with a token (`oken` is part of `token` and `bearerToken`). Plain substring searches
+    # are used because this runs for every request.
     return b"oken" in text or b"eyJ" in text or b"client-key-data" in text or b"last-applied-configuration" in text
 
 
@@ -158,7 +158,7 @@ def _redacted_operation(resource: str, operation: JSON) -> JSON:
 
 
 def _masked(value: JSON) -> JSON:
-    """The keys of Secret data are no secret, its values are."""
+    """Return Secret data with redacted values. Its keys are not secret."""
     return dict.fromkeys(value, REDACTED) if isinstance(value, Mapping) else REDACTED
 
 
@@ -181,26 +181,26 @@ SECRETS = "secrets"
 
 
 class Redactor:
-    """Masks Secret data and tokens in what is shown of one request; with `redact` false it shows everything.
+    """Redaction of Secret data and tokens in all output about one request. With `redact` false it shows everything.
 
-    `resource` is the plural name of the request's resource, `bodies` are all objects and patches of the request: what
-    stands in their `data` and `stringData`, decoded or not, is masked in any text, key and value.
+    `resource` is the plural name of the request's resource. `bodies` are all objects and patches of the request. The
+    values in their `data` and `stringData`, decoded or not, are redacted in any text, key and value.
     """
 
     __slots__ = ("_pattern", "redact", "resource")
 
     def __init__(self, resource: str, bodies: Iterable[JSON | PartialObject] = (), *, redact: bool = True) -> None:
-        """Remember the values that must not appear; nothing is looked at for other resources than Secrets."""
+        """Keep the values to redact. Bodies of other resources than Secrets are not read."""
         self.redact = redact
         self.resource = resource
         self._pattern = secret_pattern(bodies) if redact and resource == SECRETS else None
 
     def may_hide(self, value: object) -> bool:
-        """Whether anything is hidden in what consists of texts and patches: most has nothing of what hiding goes by."""
+        """Return whether anything may be redacted in a value. Most values have none of the marks."""
         return self.resource == SECRETS or may_show_token(value)
 
     def text(self, text: str) -> str:
-        """A message, an annotation, a key; the same object where nothing is hidden."""
+        """Return a redacted message, annotation or key. The same object is returned if nothing is redacted."""
         if not self.redact:
             return text
         if self._pattern is not None:
@@ -208,22 +208,22 @@ class Redactor:
         return redacted_text(text)
 
     def texts(self, texts: Mapping[str, str]) -> Mapping[str, str]:
-        """Audit annotations."""
+        """Return redacted audit annotations."""
         return {self.text(key): self.text(value) for key, value in texts.items()} if self.redact else texts
 
     def object(self, body: JSON) -> JSON:
-        """A copy of an object of the request."""
+        """Return a redacted copy of an object of the request."""
         return self._masked(redacted_object(self.resource, body)) if self.redact else body
 
     def patch(self, patch: Iterable[JSON]) -> tuple[JSON, ...]:
-        """A JSON patch: the values inside Secret data are hidden, operations and paths are shown."""
+        """Return a redacted JSON patch. Values inside Secret data are redacted, operations and paths are not."""
         if not self.redact:
             return tuple(patch)
         operations = redacted_patch(self.resource, patch)
         return operations if self._pattern is None else tuple(map(self._masked, operations))
 
     def _masked(self, value: JSON) -> JSON:
-        """A copy without the Secret's values in any text; structure alone has hidden those in the data already."""
+        """Return a copy without the Secret's values in any text. Those in its data are redacted before."""
         if self._pattern is None:
             return value
         if isinstance(value, str):
@@ -234,21 +234,21 @@ class Redactor:
 
 
 SecretRow = tuple[str, str, str | None, str | None]
-"""Namespace and name of a Secret, and both bodies of a request about it as JSON text."""
+"""The namespace and name of a Secret, and both bodies of a request about it as JSON text."""
 
 
 class ObjectRedactors:
-    """A redactor for each object: what any request shows of a Secret is hidden in all texts about it."""
+    """Redactors of objects. A value that any request shows of a Secret is redacted in all texts about it."""
 
     def __init__(self, secret_rows: Callable[[], Iterable[SecretRow]], *, redact: bool) -> None:
-        """`secret_rows` returns the requests about Secrets; it is called on the first question about one."""
+        """Keep the source of Secrets. `secret_rows` returns the requests about them, and is called on first need."""
         self._secret_rows = secret_rows
         self._redact = redact
         self._bodies: dict[tuple[str, str], list[JSON]] | None = None
         self._redactors: dict[tuple[str, str, str], Redactor] = {}
 
     def of(self, resource: str, namespace: str, name: str) -> Redactor:
-        """The redactor of an object; `resource` is its plural name."""
+        """Return the redactor of an object. `resource` is its plural name."""
         key = (resource, namespace, name) if resource == SECRETS else (resource, "", "")
         redactor = self._redactors.get(key)
         if redactor is None:
@@ -265,7 +265,7 @@ class ObjectRedactors:
 
 
 def decoded(text: str | None) -> JSON:
-    """A body; None for one that is absent, `UNREADABLE` for one that is no JSON or too deep."""
+    """Return a body, None if it is absent, `UNREADABLE` if it is not JSON or too deeply nested."""
     try:
         return orjson.loads(text) if text else None
     except orjson.JSONDecodeError:

@@ -1,8 +1,8 @@
-"""What the API says about the fields of each kind: types, merge behaviour, defaults, and how empty values are written.
+"""The API's schemas of kinds: types, merge behaviour, defaults, and the encoding of empty values.
 
 Built-in kinds come from `data/schema.json`, made by `tests.tools.distill_schema` from the OpenAPI v3 documents of a
-Kubernetes 1.37 API server; custom kinds from the `openAPIV3Schema` of their CustomResourceDefinition. Both are OpenAPI
-nodes, so one class reads both. A kind without either has no schema, and `Schemas.for_kind` says so with None.
+Kubernetes 1.37 API server. Custom kinds come from the `openAPIV3Schema` of their CustomResourceDefinition. Both are
+OpenAPI nodes, so one class reads both. For a kind without either, `Schemas.for_kind` returns None.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ OBJECT_META_FIELDS = (
     "finalizers",
     "managedFields",
 )
-"""In the order of the Go type."""
+"""The fields in the order of the Go type."""
 _NO_NODE: SchemaNode = {}
 
 
 class Encoding(StrEnum):
-    """How the Go type behind a field writes an empty value (`encoding/json` and the field's tag)."""
+    """The way in which the Go type behind a field writes an empty value (`encoding/json` and the field's tag)."""
 
     OMIT_EMPTY = ""
     """Left out if null, false, zero, or an empty string, list or map."""
     POINTER = "pointer"
-    """Left out if null alone: an explicit zero or `{}` stays."""
+    """Left out only if null. An explicit zero or `{}` stays."""
     ALWAYS = "always"
-    """Written even where nothing was given: as zero, `{}`, or null for lists and maps."""
+    """Written even without a value: as zero, `{}`, or null for lists and maps."""
     NULL = "null"
-    """A pointer that is written as null where nothing was given."""
+    """A pointer that is written as null without a value."""
 
 
 class Schema:
     """Schema of a place in an object: a field, a list item or the object, with references resolved."""
 
     def __init__(self, node: SchemaNode, types: Mapping[str, SchemaNode]) -> None:
-        """`node` is an OpenAPI schema; references in it are names in `types`."""
+        """Wrap an OpenAPI node. References in it are names in `types`."""
         self._node = node
         self._types = types
         self.name: str = node.get("$ref", "")
-        """The name of the type, `io.k8s.api.core.v1.Container`; empty for one that is written inline."""
+        """The name of the type, such as `io.k8s.api.core.v1.Container`. Empty for an inline type."""
         self._target: SchemaNode = types.get(self.name, _NO_NODE) if self.name else node
 
     def _own_or_target(self, key: str) -> Any:
@@ -78,7 +78,7 @@ class Schema:
 
     @cached_property
     def type(self) -> str:
-        """`object`, `array`, `string`, `integer`, `number`, `boolean`, or empty where any type is allowed."""
+        """Return `object`, `array`, `string`, `integer`, `number` or `boolean`, or empty if any type is allowed."""
         return str(self._target.get("type", ""))
 
     @cached_property
@@ -88,23 +88,23 @@ class Schema:
 
     @cached_property
     def fields(self) -> Mapping[str, Schema]:
-        """The declared properties."""
+        """Return the declared properties."""
         return {name: Schema(node, self._types) for name, node in self._target.get("properties", _NO_NODE).items()}
 
     @cached_property
     def is_text(self) -> bool:
-        """Whether any text is a value, and is written as it was read."""
+        """Return whether any text is a value, and is written as it was read."""
         return self.type == "string" and not (self.name or self.format or self.fields)
 
     @cached_property
     def always_written(self) -> Mapping[str, Schema]:
-        """The properties that are written even where nothing was given."""
+        """Return the properties that are written even without a value."""
         always = {Encoding.ALWAYS, Encoding.NULL}
         return {name: field for name, field in self.fields.items() if field.encoding in always}
 
     @cached_property
     def with_default(self) -> Mapping[str, Schema]:
-        """The properties for which the schema states a default."""
+        """Return the properties for which the schema states a default."""
         return {name: field for name, field in self.fields.items() if field.default is not None}
 
     @cached_property
@@ -119,7 +119,7 @@ class Schema:
         )
 
     def field(self, name: str) -> Schema | None:
-        """The schema of a property, else that of any value of a map, else None."""
+        """Return the schema of a property, else that of a map's values, else None."""
         return self.fields.get(name) or self.values
 
     @cached_property
@@ -130,54 +130,54 @@ class Schema:
 
     @cached_property
     def allows_any_field(self) -> bool:
-        """Whether `additionalProperties` is true, or an object that declares nothing at all."""
+        """Return whether `additionalProperties` is true, or the object declares nothing at all."""
         additional = self._target.get("additionalProperties")
         return additional is True or (additional is None and not self._target.get("properties"))
 
     @cached_property
     def forbids_other_fields(self) -> bool:
-        """Whether `additionalProperties` is false."""
+        """Return whether `additionalProperties` is false."""
         return self._target.get("additionalProperties") is False
 
     @cached_property
     def items(self) -> Schema | None:
-        """The schema of the items of a list."""
+        """Return the schema of the items of a list, or None."""
         node = self._target.get("items")
         return None if node is None else Schema(node, self._types)
 
     @cached_property
     def list_type(self) -> str:
-        """`x-kubernetes-list-type`: atomic, set or map; empty if not stated (atomic then)."""
+        """Return `x-kubernetes-list-type`: atomic, set or map. Empty if not stated, which means atomic."""
         return self._own_or_target("x-kubernetes-list-type") or ""
 
     @cached_property
     def map_keys(self) -> tuple[str, ...]:
-        """`x-kubernetes-list-map-keys`."""
+        """Return `x-kubernetes-list-map-keys`."""
         return tuple(self._own_or_target("x-kubernetes-list-map-keys") or ())
 
     @cached_property
     def map_type(self) -> str:
-        """`x-kubernetes-map-type`: atomic or granular; empty if not stated (granular then)."""
+        """Return `x-kubernetes-map-type`: atomic or granular. Empty if not stated, which means granular."""
         return self._own_or_target("x-kubernetes-map-type") or ""
 
     @cached_property
     def patch_strategy(self) -> str:
-        """`x-kubernetes-patch-strategy` of a strategic merge patch: `merge`, `replace`, `retainKeys`, comma-separated."""
+        """Return `x-kubernetes-patch-strategy` of a strategic merge patch: `merge`, `replace`, `retainKeys`, comma-separated."""
         return self._own_or_target("x-kubernetes-patch-strategy") or ""
 
     @cached_property
     def patch_merge_key(self) -> str:
-        """`x-kubernetes-patch-merge-key` of a strategic merge patch."""
+        """Return `x-kubernetes-patch-merge-key` of a strategic merge patch."""
         return self._own_or_target("x-kubernetes-patch-merge-key") or ""
 
     @cached_property
     def default(self) -> JSON:
-        """The default that the schema states, None if it states none."""
+        """Return the default that the schema states, or None."""
         return self._own_or_target("default")
 
     @cached_property
     def required(self) -> frozenset[str]:
-        """The names of the properties that must be there."""
+        """Return the names of the required properties."""
         return frozenset(self._target.get("required", ()))
 
     def constraint(self, name: str) -> Any:
@@ -191,12 +191,12 @@ class Schema:
 
     @cached_property
     def preserve_unknown_fields(self) -> bool:
-        """`x-kubernetes-preserve-unknown-fields`."""
+        """Return `x-kubernetes-preserve-unknown-fields`."""
         return bool(self._own_or_target("x-kubernetes-preserve-unknown-fields"))
 
     @cached_property
     def int_or_string(self) -> bool:
-        """Whether the value is an integer or a string."""
+        """Return whether the value is an integer or a string."""
         return self.format == "int-or-string" or bool(self._own_or_target("x-kubernetes-int-or-string"))
 
     @cached_property
@@ -206,12 +206,12 @@ class Schema:
 
 
 class Schemas:
-    """The schemas of built-in kinds, and of the custom kinds that CustomResourceDefinitions describe."""
+    """The schemas of built-in kinds, and of the custom kinds of CustomResourceDefinitions."""
 
     def __init__(self, crds: Iterable[JSON] = (), minor: int | None = None) -> None:
-        """`crds` are CustomResourceDefinitions (`apiextensions.k8s.io/v1`) as plain JSON; `minor` is that of the server.
+        """Collect the schemas. `crds` are CustomResourceDefinitions (`apiextensions.k8s.io/v1`) as plain JSON.
 
-        Without a minor, built-in kinds are those of the newest.
+        `minor` is the server's minor version. Without it, built-in kinds are those of the newest.
         """
         types, self._names, self._foreign = _builtin() if minor is None else _builtin_of(minor)
         self.types = types
@@ -222,7 +222,7 @@ class Schemas:
         self._definitions: dict[GroupVersionKind, str] = {}
         self._defined: IdentityMemo[dict[GroupVersionKind, Schema]] = IdentityMemo()
         self.lister: Lister | None = None
-        """Who shows the definitions of custom kinds, None where they are those that are known last."""
+        """The lister of CustomResourceDefinitions at the time of a request. None uses their last known state."""
         self._crds = list(crds)
         for crd in self._crds:
             self._custom.update(_custom_schemas(crd, types))
@@ -238,7 +238,10 @@ class Schemas:
         return schemas
 
     def seen_by(self, lister: Lister) -> Schemas:
-        """The same, with the custom kinds as the definitions were that a lister shows; those that it does not show stay."""
+        """Return these schemas with custom kinds as a lister shows their definitions.
+
+        Definitions that it lacks stay as they are.
+        """
         if not self._definitions:
             return self
         schemas = copy(self)
@@ -246,7 +249,7 @@ class Schemas:
         return schemas
 
     def _shown(self, kind: GroupVersionKind) -> Schema | None:
-        """The schema of a custom kind as its definition was at the time."""
+        """Return the schema of a custom kind by its definition at the time."""
         definition = self.lister.get(CRD, "", self._definitions[kind]) if self.lister is not None else None
         spec = known_spec(definition)
         if spec is None:
@@ -266,18 +269,18 @@ class Schemas:
         return schema
 
     def serves(self, group: str, version: str) -> bool:
-        """Whether a group version is built in."""
+        """Return whether a group version is built in."""
         return (group, version) in self._group_versions
 
     def is_foreign(self, kind: GroupVersionKind) -> bool:
-        """Whether the OpenAPI document of the kind's own group version lacks it: no path there takes or gives it.
+        """Return whether the OpenAPI document of the kind's own group version lacks it: no path there takes or returns it.
 
-        Such are the kinds that only subresources of other groups have: Scale, Eviction and TokenRequest.
+        Such kinds belong only to subresources of other groups: Scale, Eviction and TokenRequest.
         """
         return kind in self._foreign
 
     def is_custom(self, kind: GroupVersionKind) -> bool:
-        """Whether the kind is that of a CustomResourceDefinition, whose objects have no Go type."""
+        """Return whether the kind is that of a CustomResourceDefinition, whose objects have no Go type."""
         return kind in self._definitions
 
 
@@ -292,7 +295,7 @@ def _builtin() -> tuple[Mapping[str, SchemaNode], Mapping[GroupVersionKind, str]
 def _builtin_of(
     minor: int,
 ) -> tuple[Mapping[str, SchemaNode], Mapping[GroupVersionKind, str], frozenset[GroupVersionKind]]:
-    """The same for an older minor: without what came later, and with what is gone since."""
+    """Return the data of an older minor version: without later types, with those that are gone since."""
     types, names, foreign = _builtin()
     served = {kind: name for kind, name in names.items() if is_served(kind, minor)}
     return types_of(types, minor), {**served, **gone_kinds(minor)}, foreign
@@ -307,14 +310,14 @@ def known_spec(definition: JSON | PartialObject | Missing | None) -> JSON:
 
 
 def _kinds(crd: JSON) -> list[GroupVersionKind]:
-    """The kind in all versions that a definition names, served or not."""
+    """Return the kind in all versions that a definition names, served or not."""
     spec = crd.get("spec") or {}
     group, kind = spec.get("group", ""), spec.get("names", {}).get("kind", "")
     return [GroupVersionKind(group, version.get("name", ""), kind) for version in spec.get("versions") or ()]
 
 
 def _custom_schemas(crd: JSON, types: Mapping[str, SchemaNode]) -> Iterable[tuple[GroupVersionKind, Schema]]:
-    """The schema of each served version (apiextensions-apiserver, pkg/controller/openapi/builder)."""
+    """Yield the schema of each served version (apiextensions-apiserver, pkg/controller/openapi/builder)."""
     spec = crd.get("spec") or {}
     for version in spec.get("versions") or ():
         declared = (version.get("schema") or {}).get("openAPIV3Schema") or {
@@ -327,13 +330,13 @@ def _custom_schemas(crd: JSON, types: Mapping[str, SchemaNode]) -> Iterable[tupl
 
 
 def _as_resource(node: SchemaNode) -> SchemaNode:
-    """The node with the three fields that every object has."""
+    """Return the node with the three fields that every object has."""
     common = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": OBJECT_META}}
     return {**node, "properties": {**node.get("properties", {}), **common}}
 
 
 def _with_embedded(node: SchemaNode) -> SchemaNode:
-    """The node with the fields of embedded resources declared, however deep."""
+    """Return the node with the fields of embedded resources declared, at any depth."""
     changed = dict(node)
     if isinstance(node.get("properties"), dict):
         changed["properties"] = {name: _with_embedded(field) for name, field in node["properties"].items()}

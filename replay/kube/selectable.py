@@ -1,4 +1,4 @@
-"""Fields that selectors of built-in kinds may name, beside name and namespace (`ToSelectableFields` of each strategy)."""
+"""The fields that selectors of built-in kinds may name besides name and namespace (`ToSelectableFields` of each strategy)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SELECTABLE: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("apps", "replicasets"): {"status.replicas": "0"},
     ("certificates.k8s.io", "certificatesigningrequests"): {"spec.signerName": ""},
 }
-"""By group and resource the fields with what they are in an object that lacks them."""
+"""The selectable fields by group and resource, each with its value in an object that lacks it."""
 
 
 def field_text(value: JSON, default: str) -> str:
-    """What a selector compares of a field."""
+    """Return the text of a field that a selector compares."""
     if value is None:
         return default
     return str(value).lower() if isinstance(value, bool) else str(value)

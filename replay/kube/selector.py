@@ -19,18 +19,21 @@ _END = "\0"
 
 
 class SelectorError(ValueError):
-    """A text is no selector; the server then takes the request to have none."""
+    """A text is not a selector. The server then treats the request as having none."""
 
 
 class Requirement(Struct, frozen=True):
-    """One term: `operator` is one of `=`, `==`, `!=`, `in`, `notin`, `exists`, `!`, `>`, `<`; values are sorted."""
+    """One term of a selector.
+
+    `operator` is one of `=`, `==`, `!=`, `in`, `notin`, `exists`, `!`, `>`, `<`. Values are sorted.
+    """
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels, or fields, meets the term (`labels.Requirement.Matches`)."""
+        """Return whether an object with these labels or fields meets the term (`labels.Requirement.Matches`)."""
         value = labels.get(self.key)
         match self.operator:
             case "=" | "==" | "in":
@@ -48,9 +51,9 @@ class Requirement(Struct, frozen=True):
 
 
 def parse_field_selector(text: str) -> tuple[Requirement, ...]:
-    """The terms of a field selector (`fields.ParseSelector`), sorted as texts; `==` reads as `=`.
+    """Return the terms of a field selector (`fields.ParseSelector`), sorted as texts. `==` becomes `=`.
 
-    Raises SelectorError.
+    Raise SelectorError.
     """
     terms = (_field_term(term) for term in sorted(_split_terms(text)) if term)
     # A term with neither field nor value selects everything.
@@ -58,12 +61,12 @@ def parse_field_selector(text: str) -> tuple[Requirement, ...]:
 
 
 def exact_match(requirements: Sequence[Requirement], field: str) -> str | None:
-    """The value that a field must have, None if the selector does not say (`RequiresExactMatch`)."""
+    """Return the value that a field must have, or None if the selector does not say (`RequiresExactMatch`)."""
     return next((each.values[0] for each in requirements if each.key == field and each.operator == "="), None)
 
 
 def _split_terms(text: str) -> list[str]:
-    """The terms between commas; a comma behind a backslash belongs to its term."""
+    """Return the terms between commas. A comma after a backslash belongs to its term."""
     return re.findall(r"(?:\\.|\\$|[^\\,])+", text, re.DOTALL)
 
 
@@ -83,10 +86,7 @@ def _unescaped(value: str) -> str:
 
 
 def parse_label_selector(text: str) -> tuple[Requirement, ...]:
-    """The requirements of a label selector (`labels.Parse`), sorted by key.
-
-    Raises SelectorError.
-    """
+    """Return the requirements of a label selector (`labels.Parse`), sorted by key. Raise SelectorError."""
     return tuple(sorted(_LabelParser(text).parse(), key=lambda each: each.key))
 
 
@@ -98,7 +98,7 @@ class _LabelParser:
         self._at = 0
 
     def parse(self) -> list[Requirement]:
-        """Selector = [ requirement { "," requirement } ]."""
+        """Parse a selector: [ requirement { "," requirement } ]."""
         requirements: list[Requirement] = []
         if self._look() == (_END, False):
             return requirements
@@ -112,7 +112,7 @@ class _LabelParser:
                 raise SelectorError(f"found '{token[0]}', expected: ',' or 'end of string'")
 
     def _requirement(self) -> Requirement:
-        """Requirement = "!" key | key [ operator values ]."""
+        """Parse a requirement: "!" key | key [ operator values ]."""
         absent = self._look() == ("!", False)
         if absent:
             self._next()
@@ -130,7 +130,7 @@ class _LabelParser:
         return _checked(Requirement(key, operator, tuple(sorted(values))))
 
     def _set(self) -> set[str]:
-        """Set = "(" [ value ] { "," [ value ] } ")"."""
+        """Parse a set: "(" [ value ] { "," [ value ] } ")"."""
         if self._next() != ("(", False):
             raise SelectorError("expected: '('")
         values: set[str] = set()
@@ -171,7 +171,7 @@ class _LabelParser:
 
 
 def _checked(requirement: Requirement) -> Requirement:
-    """Check a requirement as `NewRequirement` does: label values, and integers where they are compared."""
+    """Return a requirement after the checks of `NewRequirement`: label values, and integers in comparisons."""
     if any(label_value(value) for value in requirement.values):
         raise SelectorError(f"`{requirement.key}`: no label value")
     if requirement.operator in ("<", ">") and not all(map(_is_int64, requirement.values)):
@@ -184,7 +184,7 @@ def _is_int64(text: str) -> bool:
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
-    """The tokens, each with whether it is an identifier, and the end; a zero byte ends the text."""
+    """Return the tokens, each with whether it is an identifier, and an end token. A zero byte ends the text."""
     tokens: list[tuple[str, bool]] = []
     text, at = text.partition(_END)[0], 0
     while at < len(text):

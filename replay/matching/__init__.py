@@ -1,1 +1,1 @@
-"""Which policies and webhooks a request is sent to."""
+"""The match of requests with policies and webhooks."""

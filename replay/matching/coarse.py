@@ -1,7 +1,7 @@
-"""Match criteria as an SQL predicate over the `request` table: which requests some policy may match.
+"""Match criteria as an SQL predicate over the `request` table, for the requests that any policy may match.
 
-It reads verb, group, resource, subresource and name as the log has them. It keeps too much, never too little: what only
-the objects, the namespace or the version tell is left to the matcher.
+It reads verb, group, resource, subresource and name as the log has them. It selects too much, never too little.
+Conditions on the objects, the namespace or the version are left to the matcher.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import ANY
 
 CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
-"""Subresources whose requests are CONNECT, with any verb."""
+"""The subresources whose requests are CONNECT, with any verb."""
 
 _VERBS = {
-    "CREATE": ("create", "update", "patch"),  # an update or an apply of an object that is not there creates it
+    "CREATE": ("create", "update", "patch"),  # an update or an apply creates an object that does not exist
     "UPDATE": ("update", "patch"),
     "DELETE": ("delete", "deletecollection"),
 }
@@ -46,19 +46,19 @@ class Classed(Protocol):
 
     @property
     def verb(self) -> str:
-        """The verb of the request."""
+        """Return the verb of the request."""
 
     @property
     def api_group(self) -> str:
-        """The group of its resource."""
+        """Return the API group of the resource."""
 
     @property
     def resource(self) -> str:
-        """Its resource."""
+        """Return the resource."""
 
     @property
     def subresource(self) -> str:
-        """Its subresource, or nothing."""
+        """Return the subresource, empty if there is none."""
 
 
 class _Pattern(NamedTuple):
@@ -78,9 +78,9 @@ def coarse_predicate(
     *,
     excluded: frozenset[GroupResource] = frozenset(),
 ) -> Predicate:
-    """The requests that any of some criteria may match, without resources that are `excluded` from all.
+    """Return a predicate of the requests that any of some criteria may match. Resources in `excluded` never match.
 
-    `mapper` serves `matchPolicy: Equivalent`: a rule matches the groups of equivalent resources too.
+    `mapper` is for `matchPolicy: Equivalent`: a rule also matches the groups of equivalent resources.
     """
     patterns: dict[_Pattern, None] = {}
     for match_resources in criteria:
@@ -112,7 +112,7 @@ def may_select(
 
 
 def of_classes(classes: Iterable[CoarseClass]) -> Predicate:
-    """The requests of some classes."""
+    """Return a predicate of the requests of some classes."""
     columns = ", ".join(CoarseClass._fields)
     class_list = tuple(classes)
     if not class_list:
@@ -127,7 +127,7 @@ def both(one: Predicate, other: Predicate) -> Predicate:
 
 
 def _selects(pattern: _Pattern, requests: CoarseClass) -> bool:
-    """Return what `_predicate` says in SQL, without names."""
+    """Return the result of `_predicate`, without names."""
     return (
         (requests.verb in pattern.verbs or (pattern.connect and requests.subresource in CONNECT_SUBRESOURCES))
         and (not pattern.groups or requests.api_group in pattern.groups)
@@ -137,7 +137,7 @@ def _selects(pattern: _Pattern, requests: CoarseClass) -> bool:
 
 
 def _patterns(rule: Rule, match_policy: MatchPolicy, mapper: EquivalentResourceMapper) -> Iterable[_Pattern]:
-    """One pattern for each resource of a rule."""
+    """Yield one pattern for each resource of a rule."""
     operations = (*_VERBS, "CONNECT") if ANY in rule.operations else rule.operations
     verbs = {verb for operation in operations for verb in _VERBS.get(operation, ())}
     for resource in rule.resources:
@@ -153,7 +153,7 @@ def _patterns(rule: Rule, match_policy: MatchPolicy, mapper: EquivalentResourceM
 
 
 def _groups(rule: Rule, resource: str, match_policy: MatchPolicy, mapper: EquivalentResourceMapper) -> tuple[str, ...]:
-    """The groups that a rule can match, those of equivalent resources included; empty for any."""
+    """Return the groups that a rule can match, with those of equivalent resources. Empty stands for any group."""
     if ANY in rule.api_groups:
         return ()
     if match_policy is not MatchPolicy.EQUIVALENT:
@@ -167,7 +167,10 @@ def _groups(rule: Rule, resource: str, match_policy: MatchPolicy, mapper: Equiva
 
 
 def _by_resource(patterns: Iterable[_Pattern]) -> Iterable[tuple[_Pattern, tuple[str, ...]]]:
-    """Patterns that differ in their resources alone, put together: DuckDB takes longer to plan a predicate than to ask it."""
+    """Return patterns that differ only in their resources as one.
+
+    DuckDB plans a long predicate more slowly than it runs it.
+    """
     resources: dict[_Pattern, list[str]] = {}
     for pattern in patterns:
         if pattern.resource == ANY:
@@ -187,13 +190,13 @@ def _predicate(pattern: _Pattern, resources: tuple[str, ...]) -> Predicate:
     if pattern.subresource != ANY:
         parts.append(Predicate("subresource = ?", (pattern.subresource,)))
     if pattern.names:
-        # deletecollection is asked once for each object, and a name that the server made is in the response alone
+        # The log has no name for a deletecollection, nor for a generated name, which is only in the response.
         parts.append(_any_of("name", ("", *pattern.names)))
     return _joined(" and ", parts)
 
 
 def _verb_predicate(pattern: _Pattern) -> Predicate:
-    """The verbs of the operations; a CONNECT is known by its subresource."""
+    """Return the verbs of the operations as SQL. A CONNECT is known by its subresource."""
     parts = [_any_of("verb", pattern.verbs)] if pattern.verbs else []
     if pattern.connect:
         parts.append(_any_of("subresource", CONNECT_SUBRESOURCES))
@@ -216,12 +219,12 @@ def _without_excluded(predicate: Predicate, excluded: frozenset[GroupResource]) 
 
 
 def _any_of(column: str, values: Sequence[str]) -> Predicate:
-    """Whether a column, one of this module's own names, holds one of the values."""
+    """Return a predicate that a column has one of the values. Columns are names of this module, never input."""
     marks = ", ".join("?" * len(values))
     return Predicate(f"{column} in ({marks})", tuple(values))
 
 
 def _joined(operator: str, predicates: Sequence[Predicate]) -> Predicate:
-    """Predicates joined by `and` or `or`, in parentheses."""
+    """Return predicates joined by `and` or `or`, in parentheses."""
     parameters = tuple(value for predicate in predicates for value in predicate.parameters)
     return Predicate(f"({operator.join(predicate.sql for predicate in predicates)})", parameters)

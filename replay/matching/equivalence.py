@@ -1,4 +1,4 @@
-"""Resources that are the same objects under another group or version (`runtime.EquivalentResourceRegistry`)."""
+"""Resources whose objects are also served under another group or version (`runtime.EquivalentResourceRegistry`)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 
 
 class EquivalentResourceMapper:
-    """Which resources are equivalent, and of which kind each is.
+    """Equivalent resources and their kinds.
 
-    The API server tells resources apart by where it stores them (`genericapiserver.Config.Complete`): for built-in
-    ones that is the name of the resource alone, so that `events` of the core group and of `events.k8s.io` are one, for
-    custom ones group and name.
+    The API server distinguishes resources by their storage (`genericapiserver.Config.Complete`). For built-in ones this
+    is the resource name alone, so `events` of the core group and of `events.k8s.io` are one. For custom ones it is
+    group and name.
     """
 
     def __init__(self, discovery: Discovery) -> None:
-        """Index a discovery, in its order: of several equivalent resources the first that matches counts."""
+        """Index a discovery, in its order. Of several equivalent resources the first that matches counts."""
         self._discovery = discovery
         self._by_identity: dict[tuple[str, str], list[GroupVersionResource]] = {}
         self._identities: dict[tuple[str, str], tuple[str, str]] = {}
@@ -28,7 +28,7 @@ class EquivalentResourceMapper:
             self._by_identity.setdefault(identity, []).append(api_resource.resource)
 
     def equivalents(self, resource: GroupVersionResource, subresource: str) -> tuple[GroupVersionResource, ...]:
-        """The resources equivalent to one, itself excluded, that have the subresource (empty for none)."""
+        """Return the resources equivalent to one, except itself, that have the subresource (empty for none)."""
         identity = self._identities.get((resource.group, resource.resource))
         if identity is None:
             return ()
@@ -39,17 +39,17 @@ class EquivalentResourceMapper:
         )
 
     def equivalent_groups(self, group: str, resource: str) -> frozenset[str]:
-        """The groups under which a resource of a group, in any version, is served too, its own included."""
+        """Return the groups that serve a resource of a group, in any version, with its own group."""
         identity = self._identities.get((group, resource))
         return frozenset({group, *(other.group for other in self._by_identity.get(identity or ("", ""), ()))})
 
     def crosses_groups(self, groups: Iterable[str]) -> bool:
-        """Whether any resource of the groups is served under another group too."""
+        """Return whether any resource of the groups is also served under another group."""
         group_names = set(groups)
         return any(
             group in group_names and len(self.equivalent_groups(group, name)) > 1 for group, name in self._identities
         )
 
     def kind(self, resource: GroupVersionResource, subresource: str) -> GroupVersionKind | None:
-        """The kind of a resource or of its subresource, None if it is not known."""
+        """Return the kind of a resource or of its subresource, or None if unknown."""
         return self._discovery.kind(resource, subresource)

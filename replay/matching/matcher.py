@@ -1,9 +1,9 @@
-"""Whether a policy, a binding or a webhook matches a request, three-valued.
+"""The match of a policy, a binding or a webhook with a request, in three values.
 
 The rules are those of `k8s.io/apiserver/pkg/admission/plugin/policy/matching` and, for webhooks,
 `pkg/admission/plugin/webhook/generic.ShouldCallHook`: namespaceSelector, objectSelector, excludeResourceRules,
-resourceRules; a selector that cannot be evaluated is an error only if the rest matches. Labels that are not known make
-the answer unknown, but only where all that is known matches.
+resourceRules. A selector that cannot be evaluated is an error only if the rest matches. Unknown labels make the result
+unknown only if all known parts match.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_LABELS: Labels = {}
 
 
 class Match(Struct, frozen=True):
-    """The request matches, as `kind` and `resource`; `unknown` says what that depends on, if it is not certain."""
+    """A match of the request, as `kind` and `resource`. `unknown` is what an uncertain match depends on."""
 
     resource: GroupVersionResource
     kind: GroupVersionKind
@@ -39,14 +39,14 @@ class Match(Struct, frozen=True):
 
 
 class MatchError(Struct, frozen=True):
-    """The criteria cannot be evaluated for the request; `message` is the server's text."""
+    """An error in the evaluation of criteria for a request. `message` is the server's text."""
 
     message: str
     is_not_found: bool = False
 
 
 MatchResult = Match | MatchError | None
-"""None: the request does not match."""
+"""The result of a match. None is no match."""
 
 
 class RequestClass:
@@ -65,7 +65,7 @@ class RequestClass:
 
 
 class Criteria:
-    """A compiled `MatchResources`; build it with `Matcher.criteria` so that equal ones are one object."""
+    """A compiled `MatchResources`. Create it with `Matcher.criteria`, so that equal ones are one object."""
 
     __slots__ = (
         "_results",
@@ -80,7 +80,7 @@ class Criteria:
     )
 
     def __init__(self, match_resources: MatchResources, *, match_all: bool) -> None:
-        """Compile the selectors; `match_all`: whether an empty list of rules matches everything."""
+        """Compile the selectors. `match_all` says that an empty list of rules matches everything."""
         self.namespace = _compile(match_resources.namespace_selector)
         self.object = _compile(match_resources.object_selector)
         self.rules = match_resources.resource_rules
@@ -89,11 +89,14 @@ class Criteria:
         self.match_all = match_all and not self.rules
         self.has_names = any(rule.resource_names for rule in (*self.rules, *self.exclude_rules))
         self.is_steady = self.object is EVERYTHING and not self.has_names
-        """Whether the answer is the same for all requests of a class in namespaces with the same labels."""
+        """A flag that the result is the same for all requests of a class in namespaces with the same labels."""
         self._results: dict[RequestClass, MatchResult] = {}
 
     def match_rules(self, request: RequestClass, name: str) -> MatchResult:
-        """The answer of the rules alone; without `resource_names` it is computed once for each class of requests."""
+        """Return the result of the rules alone.
+
+        Without `resource_names` it is computed once for each class of requests.
+        """
         if self.has_names:
             return self._match_rules(request, name)
         if request not in self._results:
@@ -101,7 +104,7 @@ class Criteria:
         return self._results[request]
 
     def may_match(self, request: RequestClass) -> bool:
-        """Whether the rules match for some name; never False where `match_rules` matches or errs."""
+        """Return whether the rules match for some name. It is never False if `match_rules` matches or fails."""
         if not self.has_names:
             return self.match_rules(request, "") is not None
         keys = [request.key, *(key for key, _ in request.equivalents)]
@@ -109,7 +112,7 @@ class Criteria:
         return self.match_all or any(matches_rule(rule, key) for rule in rules for key in keys)
 
     def _match_rules(self, request: RequestClass, name: str) -> MatchResult:
-        """`matching.Matcher.Matches` without the selectors."""
+        """Return the result of `matching.Matcher.Matches` without the selectors."""
         excluded = self._match_list(self.exclude_rules, request, name)
         if excluded is not None:
             return excluded if isinstance(excluded, MatchError) else None
@@ -118,7 +121,7 @@ class Criteria:
         return self._match_list(self.rules, request, name)
 
     def _match_list(self, rules: Sequence[Rule], request: RequestClass, name: str) -> MatchResult:
-        """The first rule that matches: by the resource of the request first, then by its equivalents."""
+        """Return the match of the first rule: by the request's own resource first, then by its equivalents."""
         for rule in rules:
             if matches_rule(rule, request.key) and _matches_name(rule, name):
                 return Match(request.key.resource, request.kind)
@@ -132,12 +135,12 @@ class Criteria:
 
 
 class RequestMatcher:
-    """One request against many criteria: labels are looked up once, equal criteria are evaluated once."""
+    """The match of one request with many criteria. Labels are looked up once, and equal criteria are evaluated once."""
 
     __slots__ = ("_attributes", "_class", "_lister", "_memo", "_namespace_labels")
 
     def __init__(self, attributes: Attributes, lister: Lister, request_class: RequestClass) -> None:
-        """Nothing is looked up yet."""
+        """Look up nothing yet."""
         self._attributes = attributes
         self._lister = lister
         self._class = request_class
@@ -145,15 +148,17 @@ class RequestMatcher:
         self._namespace_labels: Labels | Missing | MatchError | None = None
 
     def match(self, criteria: Criteria) -> MatchResult:
-        """Whether the request matches; equal criteria give the same object."""
+        """Return whether the request matches. Equal criteria give the same object."""
         if criteria not in self._memo:
             self._memo[criteria] = self._match(criteria)
         return self._memo[criteria]
 
     def _match(self, criteria: Criteria) -> MatchResult:
-        """Rules before selectors: the answer is the same, and the rules are remembered.
+        """Evaluate rules before selectors.
 
-        INVARIANT: a selector that says no wins over an error of the rules, and those over an error of a selector.
+        The server does the opposite with the same result, but rules can be remembered.
+
+        INVARIANT: a selector that does not match wins over an error of the rules, and that over an error of a selector.
         """
         by_rules = criteria.match_rules(self._class, self._attributes.name)
         if by_rules is None or (criteria.namespace is EVERYTHING and criteria.object is EVERYTHING):
@@ -173,12 +178,13 @@ class RequestMatcher:
         return by_rules
 
     def _match_namespace(self, selector: Selector | MatchSelectorError) -> bool | Missing | MatchError:
-        """`predicates/namespace.Matcher.MatchNamespaceSelector`."""
+        """Return the match of a namespaceSelector (`predicates/namespace.Matcher.MatchNamespaceSelector`)."""
         attributes = self._attributes
         if not attributes.namespace and attributes.resource.resource != "namespaces":
             return True
         if isinstance(selector, MatchSelectorError):
             return MatchError(f"{INTERNAL_ERROR}{selector}")
+        # An empty selector matches before the labels are read, so that an unknown namespace is no error.
         if selector.is_empty:
             return True
         if self._namespace_labels is None:
@@ -187,7 +193,10 @@ class RequestMatcher:
         return labels if isinstance(labels, (Missing, MatchError)) else selector.matches(labels)
 
     def _match_object(self, selector: Selector | MatchSelectorError) -> bool | Missing | MatchError:
-        """`predicates/object.Matcher.MatchObjectSelector`: either object matches."""
+        """Return the match of an objectSelector (`predicates/object.Matcher.MatchObjectSelector`).
+
+        One of both objects must match.
+        """
         if isinstance(selector, MatchSelectorError):
             return MatchError(f"{INTERNAL_ERROR}{selector}")
         if selector.is_empty:
@@ -201,23 +210,23 @@ class RequestMatcher:
 
 
 class Matcher:
-    """Compiles criteria, equal ones once, and matches requests with them."""
+    """A compiler of criteria, equal ones once, and the matcher of requests with them."""
 
     def __init__(self, mapper: EquivalentResourceMapper) -> None:
-        """`mapper` knows which resources are equivalent."""
+        """Keep the mapper of equivalent resources."""
         self._mapper = mapper
         self._criteria: dict[Any, Criteria] = {}
         self._classes: dict[tuple[RuleKey, GroupVersionKind], RequestClass] = {}
 
     def criteria(self, match_resources: MatchResources, *, match_all: bool = True) -> Criteria:
-        """The compiled form; `match_all` is False for webhooks, where an empty list of rules matches nothing."""
+        """Return compiled criteria. `match_all` is False for webhooks, where an empty list of rules matches nothing."""
         key = (_canonical(match_resources), match_all)
         if key not in self._criteria:
             self._criteria[key] = Criteria(match_resources, match_all=match_all)
         return self._criteria[key]
 
     def request_class(self, attributes: Attributes) -> RequestClass:
-        """The class of a request; equal ones are one object."""
+        """Return the class of a request. Equal classes are one object."""
         resource, subresource, operation = attributes.resource, attributes.subresource, attributes.operation
         interned = (RuleKey(resource, subresource, operation, bool(attributes.namespace)), attributes.kind)
         request_class = self._classes.get(interned)
@@ -226,15 +235,15 @@ class Matcher:
         return request_class
 
     def request(self, attributes: Attributes, lister: Lister) -> RequestMatcher:
-        """The matcher of one request."""
+        """Return the matcher of one request."""
         return RequestMatcher(attributes, lister, self.request_class(attributes))
 
 
 def namespace_labels(attributes: Attributes, lister: Lister) -> Labels | Missing | MatchError:
-    """The labels of the namespace of a request (`predicates/namespace.Matcher.GetNamespaceLabels`).
+    """Return the labels of a request's namespace (`predicates/namespace.Matcher.GetNamespaceLabels`).
 
-    A Namespace that is created or updated is looked at itself. For its subresources and its deletion the server asks
-    its cache, which holds the object before the request.
+    For the creation or update of a Namespace they are its own new labels. For its subresources and its deletion the
+    server reads its cache, which has the object before the request.
     """
     if attributes.resource.resource != "namespaces":
         namespace = attributes.namespace_object
@@ -280,7 +289,7 @@ def labels_of(obj: JSON | PartialObject) -> Labels | Missing:
 
 
 def _matches_object(selector: Selector, obj: JSON | PartialObject | Missing | None) -> bool | Missing:
-    """Whether one side matches; no object never does."""
+    """Return whether one side matches. A missing object never does."""
     if obj is None or isinstance(obj, Missing):
         return obj or False
     labels = labels_of(obj)
@@ -288,7 +297,7 @@ def _matches_object(selector: Selector, obj: JSON | PartialObject | Missing | No
 
 
 def _compile(label_selector: LabelSelector) -> Selector | MatchSelectorError:
-    """A selector, or its error as a value: it counts only where the rest matches."""
+    """Return a selector, or its error as a value, because the error counts only if the rest matches."""
     try:
         return selector_from_label_selector(label_selector)
     except MatchSelectorError as error:
@@ -296,12 +305,12 @@ def _compile(label_selector: LabelSelector) -> Selector | MatchSelectorError:
 
 
 def _matches_name(rule: Rule, name: str) -> bool:
-    """No list of names matches every name; the name is empty where the server will generate it."""
+    """Return whether a rule matches a name. A rule without names matches all. A name to be generated is empty."""
     return not rule.resource_names or name in rule.resource_names
 
 
 def _match_as(resource: GroupVersionResource, kind: GroupVersionKind | None) -> Match | MatchError:
-    """A match through an equivalent resource."""
+    """Return the match through an equivalent resource."""
     if kind is None:
         group, version, name = resource
         return MatchError(f"unable to convert to {group}/{version}, Resource={name}: unknown kind")
@@ -309,7 +318,7 @@ def _match_as(resource: GroupVersionResource, kind: GroupVersionKind | None) -> 
 
 
 def _canonical(value: Any) -> Any:
-    """A hashable form of frozen values with mappings inside, equal for equal ones."""
+    """Return a hashable form of frozen values with mappings inside. Equal values have equal forms."""
     if isinstance(value, Mapping):
         return tuple(sorted(value.items()))
     if isinstance(value, tuple):

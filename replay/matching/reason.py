@@ -1,4 +1,4 @@
-"""Why criteria do not match a request: the first criterion that fails, in the server's order, in words."""
+"""The first criterion that does not match a request, in the server's order, in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NONE = MatchResources()
 
 
 def why_not(match_resources: MatchResources, matcher: Matcher, attributes: Attributes, lister: Lister) -> str:
-    """Why `match_resources` do not match a request that they are known not to match.
+    """Return why `match_resources` do not match a request, which they must be known not to.
 
     The order is that of `policy/matching.Matcher.Matches`: namespaceSelector, objectSelector, excludeResourceRules,
     resourceRules.
@@ -71,7 +71,7 @@ def _object_reason(match_resources: MatchResources, attributes: Attributes) -> s
 
 
 def _shown(labels: Labels, keys: Iterable[str]) -> str:
-    """The labels that a selector looks at."""
+    """Return the labels that a selector reads."""
     texts = [
         f"{key}={'?' if isinstance(label, Missing) else label}"
         for key in dict.fromkeys(keys)
@@ -90,7 +90,7 @@ def _exclude_reason(match_resources: MatchResources, matcher: Matcher, attribute
 
 
 def _rule_reason(match_resources: MatchResources, request: RequestClass, name: str) -> str:
-    """The criterion at which the rule that came furthest fails."""
+    """Return the criterion at which the rule fails that gets furthest."""
     rules = match_resources.resource_rules
     keys = [request.key, *(key for key, _ in request.equivalents)]
     _, reason = max((_failure(rule, key, name) for rule in rules for key in keys), default=(0, "there are no rules"))
@@ -100,7 +100,7 @@ def _rule_reason(match_resources: MatchResources, request: RequestClass, name: s
 
 
 def _failure(rule: Rule, key: RuleKey, name: str) -> tuple[int, str]:
-    """How far a rule comes, and what fails then; nothing is said of rules for other resources."""
+    """Return how far a rule gets, and the criterion that fails. The text is empty for rules of other resources."""
     resource = key.resource
     if not (
         _has(rule.api_groups, resource.group)

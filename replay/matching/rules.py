@@ -1,4 +1,4 @@
-"""Whether a rule matches a request (`k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules`), and which requests no rule selects."""
+"""The match of a rule with a request (`k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules`), and excluded resources."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ ANY = "*"
 
 
 class RuleKey(NamedTuple):
-    """Everything that a rule reads of a request, except the object's name."""
+    """The parts of a request that rules read, except the object's name."""
 
     resource: GroupVersionResource
     subresource: str
     operation: Operation
     namespaced: bool
-    """Whether the request has a namespace; a request for a Namespace object has its own name there."""
+    """A flag that the request has a namespace. A request for a Namespace object has its own name there."""
 
 
 def matches_rule(rule: Rule, key: RuleKey) -> bool:
-    """Whether scope, operation, group, version and resource match; `resource_names` are not looked at."""
+    """Return whether scope, operation, group, version and resource match. `resource_names` are not checked."""
     return (
         _matches_scope(rule.scope, key)
         and _exact_or_wildcard(rule.operations, key.operation)
@@ -35,13 +35,13 @@ def matches_rule(rule: Rule, key: RuleKey) -> bool:
 
 
 def matches_resource(pattern: str, resource: str, subresource: str) -> bool:
-    """Whether `resource`, `resource/subresource`, `*`, `*/*`, `resource/*` or `*/subresource` matches."""
+    """Return whether a pattern matches: `resource`, `resource/subresource`, `*`, `*/*`, `resource/*` or `*/subresource`."""
     resource_pattern, _, wanted_subresource = pattern.partition("/")
     return resource_pattern in (ANY, resource) and wanted_subresource in (ANY, subresource)
 
 
 def _matches_scope(scope: str, key: RuleKey) -> bool:
-    """A Namespace object is of cluster scope, although its requests carry a namespace."""
+    """Return whether a scope matches. A Namespace object is cluster-scoped, although its requests have a namespace."""
     if scope == ANY:
         return True
     is_cluster = key.resource == NAMESPACES or not key.namespaced
@@ -49,7 +49,7 @@ def _matches_scope(scope: str, key: RuleKey) -> bool:
 
 
 def _exact_or_wildcard(items: Sequence[str], requested: str) -> bool:
-    """Whether an item is the requested one or the wildcard."""
+    """Return whether an item is the requested one or the wildcard."""
     return requested in items or ANY in items
 
 
@@ -65,7 +65,7 @@ _EXCLUDED_FROM_API_POLICIES = frozenset(
 
 
 def excluded_from_all(sets: Iterable[ManifestSet]) -> frozenset[GroupResource]:
-    """The resources about which the server of no set asks a policy or a webhook."""
+    """Return the resources for which no set evaluates a policy or a webhook."""
     return VIRTUAL_RESOURCES if all(each.skips_reviews for each in sets) else frozenset()
 
 

@@ -11,7 +11,7 @@ from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequir
 from replay.kube.attributes import Missing
 
 Labels = Mapping[str, str | Missing]
-"""Labels; one with `Missing` may have any value or not be there."""
+"""Labels by key. A label that is `Missing` may have any value or be absent."""
 
 _QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -33,21 +33,21 @@ _SUBDOMAIN_TEXT = (
 
 
 class MatchSelectorError(Exception):
-    """A selector cannot be used; `str()` is the server's text for it."""
+    """A selector is invalid. `str()` is the server's text."""
 
 
 class Selector(Struct, frozen=True):
-    """A usable selector: it matches labels that meet every requirement, and everything if it has none."""
+    """A valid selector. It matches labels that meet every requirement, and everything without requirements."""
 
     requirements: tuple[Callable[[Labels], bool | Missing], ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """Whether the selector matches everything by having no requirement."""
+        """Return whether the selector has no requirement and so matches everything."""
         return not self.requirements
 
     def matches(self, labels: Labels) -> bool | Missing:
-        """Whether all requirements are met; the first label that is not known if that depends on it."""
+        """Return whether all requirements are met, or the first unknown label if the result depends on it."""
         unknown: Missing | None = None
         for requirement in self.requirements:
             met = requirement(labels)
@@ -62,10 +62,10 @@ EVERYTHING = Selector()
 
 
 def selector_from_label_selector(label_selector: LabelSelector) -> Selector:
-    """The selector of a `metav1.LabelSelector`; raises `MatchSelectorError`.
+    """Return the selector of a `metav1.LabelSelector`. Raise `MatchSelectorError`.
 
-    Of several errors the server reports the first that it meets; it walks `matchLabels` in no defined order, here they
-    are sorted.
+    Of several errors the server reports the first that it meets. It walks `matchLabels` in random order, here they are
+    sorted.
     """
     if not label_selector.match_labels and not label_selector.match_expressions:
         return EVERYTHING
@@ -75,7 +75,7 @@ def selector_from_label_selector(label_selector: LabelSelector) -> Selector:
 
 
 def _requirement_from_expression(expression: LabelSelectorRequirement) -> Callable[[Labels], bool | Missing]:
-    """One of `matchExpressions`."""
+    """Return the requirement of one of `matchExpressions`."""
     operator = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}.get(expression.operator)
     if operator is None:
         raise MatchSelectorError(f'"{expression.operator}" is not a valid label selector operator')
@@ -83,7 +83,7 @@ def _requirement_from_expression(expression: LabelSelectorRequirement) -> Callab
 
 
 def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Callable[[Labels], bool | Missing]:
-    """A requirement as `labels.NewRequirement` checks it, planned once."""
+    """Return a requirement after the checks of `labels.NewRequirement`."""
     meets = _meets(key, operator, values)
 
     def decide(labels: Labels) -> bool | Missing:
@@ -94,8 +94,9 @@ def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Callable[[
 
 
 def _meets(key: str, operator: str, values: tuple[str, ...]) -> Callable[[str | None], bool]:
-    """Whether the value of a label, None where it is not there, meets a requirement; raises `MatchSelectorError`."""
+    """Return a check of a label's value, which is None if the label is absent. Raise `MatchSelectorError`."""
     errors = _key_errors(key) + _operator_errors(operator, values) + _value_errors(key, values)
+    # Go's `ToAggregate` drops equal errors and puts several in brackets.
     if errors:
         raise MatchSelectorError(errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]")
     accepted = frozenset(values)
@@ -109,7 +110,7 @@ def _meets(key: str, operator: str, values: tuple[str, ...]) -> Callable[[str | 
 
 
 def _operator_errors(operator: str, values: tuple[str, ...]) -> list[str]:
-    """How many values an operator takes."""
+    """Return the problem with the number of values of an operator, if any."""
     if operator in ("in", "notin") and not values:
         return ["values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"]
     if operator in ("exists", "!") and values:

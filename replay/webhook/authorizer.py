@@ -17,10 +17,13 @@ from replay.webhook.client import CallError, Client, ClientTls, TimeoutCounter
 
 
 class AuthorizerEndpoint:
-    """Asks one URL, each question once."""
+    """A client of one URL. Each question is sent once."""
 
     def __init__(self, url: str, timeout: float) -> None:
-        """`timeout` in seconds; nothing is sent yet. Raises `ReplayError` for a URL that is not called."""
+        """Prepare a client. `timeout` is in seconds. Nothing is sent yet.
+
+        Raise `ReplayError` for a URL that the API server would not call.
+        """
         self._client = Client.of(url, "https")
         self._timeout = timeout
         self._answers: dict[bytes, AuthorizerAnswer] = {}
@@ -32,7 +35,7 @@ class AuthorizerEndpoint:
         return True
 
     def answer(self, webhook: str, version: str, spec: JSON) -> AuthorizerAnswer | None:
-        """The answer; None once too many calls in a row have failed."""
+        """Return the answer, or None after too many calls in a row have failed."""
         key = spec_key([webhook, version, spec])
         earlier = self._answers.get(key)
         if earlier is not None:
@@ -53,12 +56,12 @@ class AuthorizerEndpoint:
 
     @cached_property
     def _tls(self) -> ClientTls | None:
-        """Whom this machine trusts."""
+        """Return the trusted authorities of this machine."""
         return self._client.tls
 
 
 def _review(version: str, spec: JSON) -> JSON:
-    """The review as it is sent; v1beta1 calls groups `group`."""
+    """Return the review to send. v1beta1 names groups `group`."""
     if version == "v1beta1":
         spec = {("group" if name == "groups" else name): value for name, value in spec.items()}
     return {

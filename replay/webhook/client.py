@@ -1,6 +1,7 @@
 """A POST of JSON to a webhook, as the API server's REST client makes it (`client-go/rest/request.go`).
 
-An endpoint that does not answer is given up: a log of a thousand requests must not wait a thousand timeouts.
+An endpoint that does not answer is no longer called. A log of a thousand requests must not wait for a thousand
+timeouts.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PATIENCE = 10
 
 
 class TimeoutCounter:
-    """Counts the calls in a row that had no answer in time."""
+    """A counter of consecutive calls without an answer in time."""
 
     def __init__(self) -> None:
         """Start at zero."""
@@ -41,12 +42,12 @@ class TimeoutCounter:
         self._late = self._late + 1 if is_late else 0
 
     def missing(self, path: str) -> Missing:
-        """Return `path` as missing, because the endpoint was given up."""
+        """Return `path` as missing, because the endpoint is no longer called."""
         return Missing(path, f"the endpoint did not answer {PATIENCE} calls in a row in time, and is not asked again")
 
 
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024
-"""A longer answer is taken for a failed call."""
+"""The size of a response above which the call counts as failed."""
 
 _CHUNK = 64 * 1024
 _MAX_TEXT = 2048
@@ -54,13 +55,14 @@ _PORTS = {"https": 443, "http": 80}
 
 
 class CallError(Exception):
-    """No usable answer came; `str()` is the text of the server's client.
+    """No usable answer came. `str()` is the text of the server's client.
 
-    `is_late`: none came in time. `is_forbidden`: the endpoint answered with 403, which the server passes on as it is.
+    `is_late` says that none came in time. `is_forbidden` says that the endpoint answered with 403, which the server
+    passes on.
     """
 
     def __init__(self, text: str, *, is_late: bool = False, is_forbidden: bool = False) -> None:
-        """Keep what went wrong."""
+        """Keep the error."""
         super().__init__(text)
         self.is_late = is_late
         self.is_forbidden = is_forbidden
@@ -82,7 +84,7 @@ class ClientTls(Struct, frozen=True):
 
 
 class Client(Struct, frozen=True):
-    """Posts to one URL, over a new connection each time."""
+    """A client of one URL, with a new connection for each call."""
 
     url: str
     scheme: str
@@ -92,7 +94,10 @@ class Client(Struct, frozen=True):
 
     @classmethod
     def of(cls, url: str, *schemes: str) -> Client:
-        """For a URL with one of some schemes, `https` or `http`. Raises `ReplayError` for one that the API server would not call."""
+        """Return the client of a URL with one of some schemes, `https` or `http`.
+
+        Raise `ReplayError` for a URL that the API server would not call.
+        """
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -106,18 +111,21 @@ class Client(Struct, frozen=True):
 
     @property
     def tls(self) -> ClientTls | None:
-        """Whom this machine trusts, None over http."""
+        """Return the trusted authorities of this machine, or None for http."""
         return ClientTls(ssl.create_default_context(), self.host) if self.scheme == "https" else None
 
     def post(self, body: bytes, timeout: float, tls: ClientTls | None) -> Response:
-        """The response that says success; arguments as for `send`. Raises `CallError`."""
+        """Return a successful response. Arguments are those of `send`. Raise `CallError`."""
         response = self.send(body, timeout, tls)
         if not 200 <= response.code <= 206:
             raise _refused(response)
         return response
 
     def send(self, body: bytes, timeout: float, tls: ClientTls | None) -> Response:
-        """The response to a body of JSON, within `timeout` seconds; `tls` for https. Raises `CallError` where none comes."""
+        """Return the response to a JSON body within `timeout` seconds. `tls` is for https.
+
+        Raise `CallError` if none comes.
+        """
         deadline = time.monotonic() + timeout
         query = f"timeout={duration_text(round(timeout * 1e9))}"
         shown = f'Post "{self.url}?{query}"'
@@ -160,7 +168,7 @@ class _Connection(HTTPConnection):
 
 
 def _read(connection: _Connection, response: HTTPResponse, deadline: float) -> bytes:
-    """The body, within the deadline and the size limit."""
+    """Return the body. Raise TimeoutError after the deadline, and CallError above the size limit."""
     parts: list[bytes] = []
     size = 0
     while True:

@@ -1,4 +1,4 @@
-"""Client of a named admission webhook: the AdmissionReview it is sent, and the answers that are accepted (`webhook/request/admissionreview.go`)."""
+"""Client of a named admission webhook: its AdmissionReview and its response (`webhook/request/admissionreview.go`)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _API_VERSION = "admission.k8s.io/v1"
 
 
 class _ResponseError(Exception):
-    """The answer of a webhook is unusable; `str()` is the server's text after `failed calling webhook "name": `.
+    """The answer of a webhook is unusable. `str()` is the server's text after `failed calling webhook "name": `.
 
-    `is_late`: none came in time.
+    `is_late` says that none came in time.
     """
 
     def __init__(self, text: str, *, is_late: bool = False) -> None:
-        """Keep what went wrong."""
+        """Keep the error."""
         super().__init__(text)
         self.is_late = is_late
 
 
 class _UndecodablePatchError(_ResponseError):
-    """The patch in a response is no JSON patch; `reason` says why."""
+    """The patch in a response is not a JSON patch. `reason` says why."""
 
     def __init__(self, reason: str) -> None:
         """Keep the reason."""
@@ -44,7 +44,7 @@ class _UndecodablePatchError(_ResponseError):
 
 
 def _admission_review(review: WebhookReview) -> tuple[str, bytes]:
-    """`(uid, body)` of a request; equal requests get equal uids, so that a run can be repeated."""
+    """Return `(uid, body)` of a request. Equal requests get equal UIDs, so that a run can be repeated."""
     content = orjson.dumps(review.request, option=orjson.OPT_SORT_KEYS)
     uid = str(uuid.uuid5(uuid.NAMESPACE_OID, content.hex()))
     request = {"uid": uid, **review.request}
@@ -52,7 +52,7 @@ def _admission_review(review: WebhookReview) -> tuple[str, bytes]:
 
 
 def _answer_from(body: bytes, uid: str, *, mutating: bool) -> WebhookAnswer:
-    """The answer in the body of a response. Raises `_ResponseError`."""
+    """Return the answer in the body of a response. Raise `_ResponseError`."""
     response = _verified(_decoded(body), uid, mutating=mutating)
     status = response.get("status")
     return WebhookAnswer(
@@ -76,7 +76,7 @@ def _decoded(body: bytes) -> Mapping[str, Any]:
 
 
 def _verified(review: Mapping[str, Any], uid: str, *, mutating: bool) -> Mapping[str, Any]:
-    """The `response` of a review that belongs to the request."""
+    """Return the `response` of a review after the server's checks. Raise `_ResponseError`."""
     api_version, kind = review.get("apiVersion"), review.get("kind")
     response = review.get("response")
     if not isinstance(response, dict):
@@ -107,7 +107,7 @@ def _invalid(text: str) -> _ResponseError:
 
 
 def _patch(response: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The operations of `patch`, which is base64 of a JSON patch; a refusal's patch is not looked at."""
+    """Return the operations of `patch`, which is base64 of a JSON patch. The patch of a denial is ignored."""
     text = response.get("patch")
     if not text or response.get("allowed") is not True:
         return ()
@@ -131,16 +131,16 @@ def _annotations(value: Any) -> dict[str, str]:
 
 
 class EndpointBackend:
-    """Asks one URL; at most `concurrency` calls are under way at a time."""
+    """A client of one URL, with at most `concurrency` calls at a time."""
 
     def __init__(self, url: str, *, concurrency: int = 8) -> None:
-        """Nothing is sent yet. Raises `ReplayError` for a URL that the API server would not call."""
+        """Prepare a client. Nothing is sent yet. Raise `ReplayError` for a URL that the API server would not call."""
         self._client = Client.of(url, "https")
         self._concurrency = concurrency
         self._executor: ThreadPoolExecutor | None = None
 
     def __reduce__(self) -> tuple[type[EndpointBackend], tuple[str], dict[str, int]]:
-        """Another process opens its own connections."""
+        """Pickle the URL only. Another process opens its own connections."""
         return EndpointBackend, (self._client.url,), {"_concurrency": self._concurrency}
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
@@ -152,7 +152,7 @@ class EndpointBackend:
         return list(self._executor.map(self._ask, reviews))
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads."""
         if self._executor is not None:
             self._executor.shutdown()
             self._executor = None
@@ -173,7 +173,7 @@ class EndpointBackend:
             return WebhookAnswer(error=str(error), is_late=error.is_late)
 
     def _post(self, webhook: Webhook, body: bytes) -> bytes:
-        """The body of the response. Raises `_ResponseError`."""
+        """Return the body of the response. Raise `_ResponseError`."""
         tls = _tls(webhook, self._client.host)
         try:
             return self._client.post(body, webhook.timeout_seconds, tls).content
@@ -182,7 +182,7 @@ class EndpointBackend:
 
 
 def _tls(webhook: Webhook, host: str) -> ClientTls:
-    """The webhook's `caBundle` alone is trusted, if it has one, and the name is the one that the server would check."""
+    """Return the TLS settings: only the webhook's `caBundle` is trusted if it has one, and the server name is the API server's."""
     config = webhook.client_config
     bundle = config.ca_bundle.decode("ascii", "replace") if config.ca_bundle else None
     try:

@@ -26,18 +26,18 @@ _DENIED = "image policy webhook backend denied one or more images: "
 
 
 class _NoWebhook:
-    """Reviews images; no webhook of a configuration."""
+    """A reviewer of images that answers for no webhook."""
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """Nothing is known of webhooks."""
+        """Return that nothing is known of webhooks."""
         return [Missing("webhook", f"{PLUGIN} answers for no webhook")] * len(reviews)
 
 
 class RecordedImages(_NoWebhook):
-    """The backend's answer to one request in its audit event: a refusal, or that everything was allowed."""
+    """The backend's answer to one request, from its audit event: a denial, or that all images were allowed."""
 
     def __init__(self, record: RequestRecord) -> None:
-        """`record` is that of the request."""
+        """Keep the record of the request."""
         self._record = record
 
     def reviewed(self, spec: JSON) -> ImageReviewStatus | Missing:
@@ -59,7 +59,7 @@ class ImageReviews(_NoWebhook):
     """Recorded ImageReviews (`imagepolicy.k8s.io/v1alpha1`), by spec."""
 
     def __init__(self, answers: dict[bytes, ImageReviewStatus]) -> None:
-        """`answers` by the `spec` of the review, its keys sorted."""
+        """Keep the answers by the `spec` of the review, with sorted keys."""
         self._answers = answers
 
     def reviewed(self, spec: JSON) -> ImageReviewStatus | Missing:
@@ -69,7 +69,7 @@ class ImageReviews(_NoWebhook):
 
 
 def image_reviews(path: Path) -> ImageReviews:
-    """The reviews of a file, one a line with `spec` and `status`. Raises ReplayError with file and line."""
+    """Return the reviews of a file, one a line with `spec` and `status`. Raise ReplayError with file and line."""
     answers: dict[bytes, ImageReviewStatus] = {}
     for number, line in numbered_lines(path):
         try:
@@ -87,12 +87,12 @@ def image_reviews(path: Path) -> ImageReviews:
 
 
 def _spec_key(spec: JSON) -> bytes:
-    """Return the key of a review: the `spec` with sorted keys."""
+    """Return the key of a review: its `spec` without empty fields, with sorted keys."""
     return orjson.dumps({name: spec[name] for name in spec if spec[name]}, option=orjson.OPT_SORT_KEYS)
 
 
 TIMEOUT: Final = 30
-"""Seconds for an answer (`defaultRequestTimeout`)."""
+"""The seconds to wait for an answer (`defaultRequestTimeout`)."""
 
 _KIND: Final = "ImageReview"
 _API_VERSION: Final = "imagepolicy.k8s.io/v1alpha1"
@@ -102,21 +102,24 @@ _Value = TypeVar("_Value")
 
 
 class ImageEndpoint(_NoWebhook):
-    """Asks one URL, each question once."""
+    """A client of one URL. Each question is sent once."""
 
     def __init__(self, url: str, timeout: int = TIMEOUT) -> None:
-        """`timeout` in seconds; nothing is sent yet. Raises `ReplayError` for a URL that the API server would not call."""
+        """Prepare a client. `timeout` is in seconds. Nothing is sent yet.
+
+        Raise `ReplayError` for a URL that the API server would not call.
+        """
         self._client = Client.of(url, "https", "http")
         self._timeout = timeout
         self._answers: dict[bytes, ImageReviewStatus | Failed] = {}
         self._patience = TimeoutCounter()
 
     def __reduce__(self) -> tuple[type[ImageEndpoint], tuple[str, int]]:
-        """Another process asks for itself."""
+        """Pickle the settings only. Another process makes its own calls."""
         return ImageEndpoint, (self._client.url, self._timeout)
 
     def reviewed(self, spec: JSON) -> ImageReviewStatus | Failed | Missing:
-        """See `ImageReviewer`; `Missing` once the endpoint was given up."""
+        """Return the answer (see `ImageReviewer`), or `Missing` after the endpoint has failed too often."""
         key = _spec_key(spec)
         review = self._answers.get(key)
         if review is not None:
@@ -143,7 +146,7 @@ class ImageEndpoint(_NoWebhook):
 
 
 def _answer(response: Response) -> ImageReviewStatus:
-    """The status in a response (`rest.Result.Into`). Raises `CallError`."""
+    """Return the status in a response (`rest.Result.Into`). Raise `CallError`."""
     review = _decoded(response)
     kind, version = review.get("kind") or _KIND, review.get("apiVersion") or _API_VERSION
     if (kind, version) != (_KIND, _API_VERSION):
@@ -160,7 +163,7 @@ def _answer(response: Response) -> ImageReviewStatus:
 
 
 def _decoded(response: Response) -> JSON:
-    """The document of a response. Raises `CallError`."""
+    """Return the document of a response. Raise `CallError`."""
     content = response.content
     if not content:
         content_type = response.content_type or "application/json"
@@ -180,7 +183,7 @@ def _decoded(response: Response) -> JSON:
 
 
 def _typed(value: Any, kind: type[_Value], field: str, go_type: str) -> _Value:
-    """A value of a kind, that which is nothing for null. Raises `CallError` as Go's decoder words it."""
+    """Return a value of a type, or its empty value for null. Raise `CallError` in the words of Go's decoder."""
     if value is None:
         return kind()
     if type(value) is not kind:

@@ -18,14 +18,14 @@ _FIX = "keep audit events at level Request or above, or call the webhook itself"
 
 
 class RecordedBackend:
-    """Answers of webhooks to one request, from its audit event.
+    """The answers of webhooks to one request, from its audit event.
 
     A mutating webhook leaves an annotation, and at level Request its patch. A validating webhook leaves a trace only if
-    it refused. It allowed a request that succeeded.
+    it denied. It allowed every request that succeeded.
     """
 
     def __init__(self, record: RequestRecord, original: Attributes | Missing, attributes: Attributes) -> None:
-        """`original` and `attributes` are the recorded attributes of the mutating and the validating phase."""
+        """Keep the recorded attributes: `original` of the mutating phase, `attributes` of the validating phase."""
         self._record = record
         self._observed: Observed = observe(record)
         self._validated = attributes.object
@@ -42,9 +42,9 @@ class RecordedBackend:
     def recall(
         self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
     ) -> WebhookAnswer | Missing | None:
-        """Return what a webhook answered about the object of the log, of which parts may not be known.
+        """Return a webhook's answer about the log's object, which may be partly unknown.
 
-        Of a mutating webhook only that it changed nothing: a patch would need the whole object.
+        For a mutating webhook this works only if it changed nothing, because a patch needs the whole object.
         """
         if phase == "mutating":
             entry = self._entry(invocation)
@@ -55,12 +55,12 @@ class RecordedBackend:
         return self._validating(invocation.hook.webhook.name)
 
     def _let_pass(self, entry: WebhookMutation) -> bool:
-        """Whether a mutating webhook answered, and neither changed nor refused the request."""
+        """Return whether a mutating webhook answered, and neither changed nor denied the request."""
         failed = any(value == entry.webhook for value in self._observed.failed_open.values())
         return not entry.mutated and not failed and self._refusal(entry.webhook) is None
 
     def _entry(self, invocation: WebhookInvocation) -> WebhookMutation | None:
-        """What the log says of the first call of a mutating webhook."""
+        """Return the log's entry on the first call of a mutating webhook, or None."""
         names = (invocation.hook.configuration, invocation.hook.webhook.name)
         return next((each for each in self._observed.mutations if (each.configuration, each.webhook) == names), None)
 
@@ -95,7 +95,7 @@ class RecordedBackend:
         )
 
     def _seen_by(self, entry: WebhookMutation) -> JSON | PartialObject | Missing | None:
-        """The object that a mutating webhook was shown: with the patches of those before it."""
+        """Return the object that a mutating webhook got: with the patches of the webhooks before it."""
         value = self._objects["mutating"]
         for earlier in self._observed.mutations:
             if (earlier.round, earlier.index) >= (entry.round, entry.index) or not earlier.mutated:

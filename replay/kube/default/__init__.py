@@ -1,1 +1,1 @@
-"""Defaults of built-in kinds: the rules that only code states, and their place among those of the schemas."""
+"""Defaults of built-in kinds: the rules in the server's code, and the place where they and the schemas' defaults are applied."""

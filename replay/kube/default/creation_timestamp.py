@@ -1,4 +1,4 @@
-"""`metadata.creationTimestamp` where it is not set: null until Kubernetes 1.33, absent since (apimachinery `omitzero`)."""
+"""`metadata.creationTimestamp` without a value: null until Kubernetes 1.33, absent since then (apimachinery `omitzero`)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from replay.kube.attributes import PartialObject
 
 WRITTEN_UNTIL = 33
-"""The last minor whose Go types write a time that is zero."""
+"""The last minor version whose Go types write a zero time."""
 
 
 def with_creation_timestamps(value: Any) -> Any:
-    """An object of a built-in kind, or a part of one, with all its `creationTimestamp`s, null where they are not set.
+    """Return an object of a built-in kind, or a part of one, with null for each unset `creationTimestamp`.
 
-    Built-in kinds have no field `metadata` but for object metadata: their own, and that of pods, jobs and claims that they are
-    templates of. What does not change is not copied.
+    In built-in kinds, a field `metadata` is always object metadata: their own, or that of a pod, job or claim template.
+    Unchanged parts are not copied.
     """
     if isinstance(value, PartialObject):
         return PartialObject(with_creation_timestamps(value.value), value.missing)

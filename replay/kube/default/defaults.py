@@ -1,9 +1,9 @@
-"""The defaults of built-in kinds: those that the schemas state, and those that only the server's code states.
+"""The defaults of built-in kinds: those of the schemas, and those of the server's code only.
 
-The API server defaults every object that it decodes, and once more after each mutation. The code's part is in
-`SetDefaults_*` of k8s.io/kubernetes/pkg/apis/<group>/<version>/defaults.go; each function and table row here stands for the
-one of the same type, with the feature gates of 1.37. Objects of CustomResourceDefinitions are defaulted by their schema
-alone (k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting).
+The API server defaults every object that it decodes, and again after each mutation. The code's part is in
+`SetDefaults_*` of k8s.io/kubernetes/pkg/apis/<group>/<version>/defaults.go. Each function and table row here stands for
+the one of the same type, with the feature gates of 1.37. Objects of CustomResourceDefinitions get defaults only from
+their schema (k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def set_defaults(schema: Schema, value: dict[str, JSON], old: JSON = None) -> No
             if item is was:
                 continue
             if kind is dict and type(was) is dict and _is_copy(item, was):
-                value[name] = was  # a rule copies what it may have to change
+                value[name] = was  # a rule copied it but changed nothing
             else:
                 _descend(schema.fields[name], value, name, was, schema.name)
 
@@ -90,7 +90,7 @@ def _rounded(amount: str) -> str:
 
 
 def set_custom_defaults(schema: Schema, value: JSON) -> JSON:
-    """An object of a custom kind with the defaults of its schema; what is unchanged is the same object.
+    """Return an object of a custom kind with the defaults of its schema. Unchanged parts keep their identity.
 
     A default replaces a missing field, and null where the schema does not allow null.
     """

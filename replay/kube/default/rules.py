@@ -1,8 +1,8 @@
-"""Defaults that are stated by code, not by schemas: one table for plain values, one function for each rule.
+"""The defaults in the server's code: one table for plain values, one function for each other rule.
 
-Each row and function is named by the Go type of its `SetDefaults_*` function in
-k8s.io/kubernetes/pkg/apis/<group>/<version>/defaults.go. A rule changes the struct that it is given and copies what it
-changes inside, because parts of it may belong to another object.
+Each row and function has the Go type of its `SetDefaults_*` function in
+k8s.io/kubernetes/pkg/apis/<group>/<version>/defaults.go. A rule changes the struct that it is given. It copies the
+inner parts that it changes, because they may belong to another object.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ FILLED: Mapping[str, Mapping[str, Any]] = {
     _FLOW + "LimitedPriorityLevelConfiguration": {"nominalConcurrencyShares": 30, "lendablePercent": 0},
     _FLOW + "QueuingConfiguration": {"handSize": 8, "queues": 64, "queueLengthLimit": 50},
 }
-"""Per type, the value of each field that is missing or an empty string."""
+"""The values of fields that are missing or an empty string, by type."""
 
 
 def _own(struct: StructFields, field: str) -> StructFields:
@@ -118,7 +118,7 @@ def _fill(struct: StructFields, field: str, default: Any) -> None:
 
 
 def _each(struct: StructFields, field: str, change: Callable[[StructFields], StructFields | None]) -> None:
-    """Replace the items of a list that `change` answers with a changed copy."""
+    """Replace the items of a list for which `change` returns a copy."""
     items = struct.get(field)
     if items:
         changed = [change(item) or item for item in items]
@@ -131,6 +131,7 @@ def _container(container: StructFields) -> None:
 
 
 def _volume(volume: StructFields) -> None:
+    # A volume that has only its name has no source.
     if len(volume) <= 1:
         volume["emptyDir"] = {}
     if "image" in volume:
@@ -139,7 +140,7 @@ def _volume(volume: StructFields) -> None:
 
 
 def _pod(pod: StructFields) -> None:
-    """The part that pods have and pod templates do not."""
+    """Apply the defaults that pods have and pod templates do not (`SetDefaults_Pod`)."""
     spec = _own(pod, "spec")
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         spec["terminationGracePeriodSeconds"] = 1
@@ -152,7 +153,7 @@ def _pod(pod: StructFields) -> None:
 
 
 def _with_requests(container: StructFields) -> StructFields | None:
-    """Requests that are not given are the limits."""
+    """Return the container with limits as requests where no request is given, or None if unchanged."""
     resources = container.get("resources") or {}
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     if limits.keys() <= requests.keys():
@@ -169,7 +170,7 @@ def _with_host_ports(container: StructFields) -> StructFields | None:
 
 
 def _pod_spec(spec: StructFields) -> None:
-    """`serviceAccount` is an alias of `serviceAccountName`, which wins."""
+    """Set `serviceAccount` and its alias `serviceAccountName` to the same name. The latter wins."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name:
         spec["serviceAccountName"] = spec["serviceAccount"] = name
@@ -275,6 +276,7 @@ def _daemon_set_spec(spec: StructFields) -> None:
 
 def _stateful_set_spec(spec: StructFields) -> None:
     strategy = _own(spec, "updateStrategy")
+    # Go makes the struct only if it also sets the type.
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {})
@@ -289,7 +291,7 @@ def _stateful_set_spec(spec: StructFields) -> None:
 
 
 MAX_UNAVAILABLE_STATEFUL_SET = True
-"""The feature gate of that name in 1.37."""
+"""The value of that feature gate in 1.37."""
 
 
 def _job(job: StructFields) -> None:
@@ -367,4 +369,4 @@ RULES: Mapping[str, Callable[[StructFields], None]] = {
     "io.k8s.api.resource.v1.ExactDeviceRequest": _device_request,
     "io.k8s.api.resource.v1.DeviceSubRequest": _device_request,
 }
-"""Per type, the rule that needs more than one field."""
+"""The rules that need more than one field, by type."""

@@ -1,1 +1,1 @@
-"""Structured merge: types, keys and texts of sigs.k8s.io/structured-merge-diff, and the ownership of fields that builds on them."""
+"""Structured merge (sigs.k8s.io/structured-merge-diff): types, keys and error texts, and the ownership of fields."""

@@ -1,4 +1,4 @@
-"""Types as structured merge sees them (sigs.k8s.io/structured-merge-diff/v6/schema).
+"""The types of structured merge (sigs.k8s.io/structured-merge-diff/v6/schema).
 
 An atom says which of scalar, list and map a value may be, and how the parts of a list or map relate. Atoms are made
 from OpenAPI schemas by the rules of kube-openapi (pkg/schemaconv).
@@ -35,7 +35,7 @@ class ListAtom(Struct):
 
 
 class MapAtom(Struct):
-    """A map or struct: its declared fields, the type of all others (None: there are no others), and their defaults."""
+    """A map or struct: declared fields, the type of all others (None forbids others), and defaults."""
 
     fields: dict[str, Atom] = field(default_factory=dict)
     element: Atom | None = None
@@ -52,12 +52,12 @@ class Atom(Struct):
     fitting: frozenset[type] = _NULL
     """Python types whose values certainly conform. Null always does."""
     is_single: bool = True
-    """Whether only one kind of value fits: nearly everywhere."""
+    """A flag that only one kind of value fits, as nearly everywhere."""
     good_patches: set[bytes] = field(default_factory=set)
-    """Apply configurations, as JSON, that conform and touch nothing atomic."""
+    """The apply configurations (as JSON) that are known to conform and to touch nothing atomic."""
 
     def deduce(self, value: JSON) -> Atom:
-        """The part that fits the value, the whole atom if none does."""
+        """Return the part of the atom that fits the value, or the whole atom if none does."""
         if isinstance(value, (bool, int, float, str)):
             return self if self.scalar is None or self.is_single else Atom(scalar=self.scalar)
         if isinstance(value, list):
@@ -68,7 +68,7 @@ class Atom(Struct):
 
 
 def _untyped() -> Atom:
-    """Anything, replaced as a whole."""
+    """Return the type of any value, which is replaced as a whole."""
     atom = Atom(scalar="untyped", fitting=_ANYTHING, is_single=False)
     atom.list = ListAtom(atom)
     atom.map = MapAtom(element=atom, atomic=True)
@@ -90,22 +90,22 @@ _RAW_EXTENSION = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 
 
 class Atoms:
-    """The atoms of schemas, each made once; types may contain themselves."""
+    """The atoms of schemas, each made once because types may contain themselves."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without atoms."""
         self._named: dict[tuple[str, bool | None], Atom] = {}
         self._roots: dict[Schema, Atom] = {}
 
     def of(self, schema: Schema) -> Atom:
-        """The atom of a kind's schema."""
+        """Return the atom of a kind's schema."""
         atom = self._roots.get(schema)
         if atom is None:
             atom = self._roots[schema] = self._reference(schema, preserve=False)
         return atom
 
     def _reference(self, schema: Schema, *, preserve: bool) -> Atom:
-        """The atom of a place: named types are shared, and do not inherit that unknown fields are preserved."""
+        """Return the atom of a part. Named types are shared, so they do not inherit that unknown fields are preserved."""
         if not schema.name:
             return self._filled(Atom(), schema, preserve=preserve)
         atomic = schema.map_type == "atomic" if schema.map_type else None

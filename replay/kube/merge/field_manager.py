@@ -1,7 +1,7 @@
-"""Who owns which field of an object: what an apply and an update make of its `metadata.managedFields`.
+"""Ownership of fields: the effect of an apply or an update on `metadata.managedFields`.
 
-The rules are those of sigs.k8s.io/structured-merge-diff/v6/merge (`Updater.Apply`, `Update`) as k8s.io/apimachinery's
-pkg/util/managedfields uses them. Sets of another API version than the request's are not converted.
+The rules are those of sigs.k8s.io/structured-merge-diff/v6/merge (`Updater.Apply`, `Update`) as pkg/util/managedfields
+of k8s.io/apimachinery uses them. Field sets of another API version than the request's are not converted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from replay.kube.merge.structured_merge import conforming, merged
 
 APPLY, UPDATE = "Apply", "Update"
 MOST_UPDATERS = 10
-"""Beyond, the server joins the oldest ones (`DefaultMaxUpdateManagers`)."""
+"""The number of updating managers beyond which the server joins the oldest ones (`DefaultMaxUpdateManagers`)."""
 _STRIPPED: FieldSet = frozenset(
     (
         ("f:apiVersion",),
@@ -75,15 +75,15 @@ Managers = Mapping[FieldManager, FieldSet]
 
 
 class ForeignVersionError(Exception):
-    """Fields are owned at another API version, to which the object would have to be converted."""
+    """Fields are owned at another API version, and the object is not converted to it."""
 
 
 class ApplyConflictError(Exception):
-    """Another manager owns what an apply changes; `str()` is the message of the server."""
+    """Another manager owns fields that an apply changes. `str()` is the server's message."""
 
 
 class Writer(NamedTuple):
-    """A request that writes an object: its manager, the fields that its endpoint leaves alone, whether it overrides conflicts."""
+    """A writing request: its manager, the fields that its endpoint ignores, and whether it overrides conflicts."""
 
     manager: FieldManager
     ignored: FieldSet = NO_FIELDS
@@ -105,7 +105,7 @@ def managers_of(entries: Sequence[JSON], api_version: str) -> Managers:
 
 
 def entries_of(managers: Managers, live: Sequence[JSON], time: str) -> list[dict[str, Any]]:
-    """Managers as `metadata.managedFields`, in the server's order; those of `live` that did not change keep their time."""
+    """Return managers as `metadata.managedFields`, in the server's order. Unchanged entries of `live` keep their time."""
     entries = []
     old_entries = {_key(entry): entry for entry in live}
     for manager, fields in managers.items():
@@ -171,19 +171,19 @@ def applied(atom: Atom, live: JSON, configuration: JSON, managers: Managers, wri
 
 
 def _pruned(atom: Atom, after: JSON, last: FieldSet, owned: FieldSet) -> JSON:
-    """Return an object without what its manager last applied and no one owns now (`Updater.prune`)."""
+    """Return an object without the fields that its manager last applied and that nobody owns now (`Updater.prune`)."""
     last = with_named(atom, last)
     pruned = without(atom, after, last)
     everything = with_named(atom, fields_of(atom, after))
     left = with_named(atom, fields_of(atom, pruned))
     pruned = without(atom, after, everything - (left | with_named(atom, owned)))
-    # What was not applied last, but stood in what was, stays.
+    # An item that this manager did not apply last stays, even if it is inside one that it did apply.
     left = with_named(atom, fields_of(atom, pruned))
     return without(atom, after, (everything - left) & last)
 
 
 def _conflict_text(conflicts: Managers) -> str:
-    """The message of `NewConflictError`."""
+    """Return the message of `NewConflictError`."""
     number = sum(map(len, conflicts.values()))
     if number == 1:
         ((manager, (path,)),) = conflicts.items()

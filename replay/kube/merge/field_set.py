@@ -1,6 +1,7 @@
-"""Sets of fields, as `metadata.managedFields` has them, and what two objects differ in.
+"""Sets of fields as in `metadata.managedFields`, and the comparison of two objects.
 
-The rules are those of sigs.k8s.io/structured-merge-diff/v6 (`fieldpath.Set`, `typed.ToFieldSet`, `Compare`, `RemoveItems`).
+The rules are those of sigs.k8s.io/structured-merge-diff/v6 (`fieldpath.Set`, `typed.ToFieldSet`, `Compare`,
+`RemoveItems`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FieldSet = frozenset[OwnedPath]
 
 NO_FIELDS: FieldSet = frozenset()
 _ABSENT: Any = object()
-"""No value on one side of a comparison; null is a value."""
+"""The absence of a value on one side of a comparison. Null is a value."""
 
 
 class Comparison(NamedTuple):
@@ -32,7 +33,7 @@ class Comparison(NamedTuple):
     added: FieldSet
 
     def without(self, fields: FieldSet) -> Comparison:
-        """The same apart from some fields and all below them."""
+        """Return the comparison without some fields and all fields below them."""
         return Comparison(*(apart_from(each, fields) for each in self))
 
 
@@ -56,7 +57,7 @@ def _decoded(fields: dict[str, JSON], at: OwnedPath) -> Iterator[OwnedPath]:
 
 @lru_cache(maxsize=10_000)
 def _canonical(part: str) -> str:
-    """A part as `_item_part` writes it."""
+    """Return a part in the form that `_item_part` writes."""
     kind, value = part[:2], part[2:]
     return kind + _text(orjson.loads(value)) if kind in ("k:", "v:") else part
 
@@ -66,7 +67,7 @@ def _text(value: JSON) -> str:
 
 
 def encoded(fields: FieldSet) -> JSON:
-    """A set as a `FieldsV1`."""
+    """Return a set as a `FieldsV1`."""
     tree: dict[str, Any] = {}
     for path in sorted(fields):
         below = tree
@@ -77,12 +78,12 @@ def encoded(fields: FieldSet) -> JSON:
 
 
 def _with_leaves(tree: dict[str, Any]) -> dict[str, Any]:
-    """A member without children is an empty map."""
+    """Return the tree with an empty map for each member without children."""
     return {} if tree.keys() == {"."} else {name: _with_leaves(below) for name, below in tree.items()}
 
 
 def path_text(path: OwnedPath) -> str:
-    """A path as messages name it: `.spec.containers[name="web"].image`."""
+    """Return a path as in messages: `.spec.containers[name="web"].image`."""
     return "".join(map(_part_text, path))
 
 
@@ -96,7 +97,7 @@ def _part_text(part: str) -> str:
 
 
 def apart_from(fields: FieldSet, excluded: FieldSet) -> FieldSet:
-    """A set without some fields and all below them (`Set.RecursiveDifference`)."""
+    """Return a set without some fields and all fields below them (`Set.RecursiveDifference`)."""
     if not excluded:
         return fields
     return frozenset(
@@ -126,6 +127,7 @@ def _fields_of_map(atom: MapAtom, value: JSON, at: OwnedPath) -> Iterator[OwnedP
     for name, inner in value.items() if isinstance(value, dict) else ():
         declared, path = _field(atom, name), (*at, f"f:{name}")
         yield from _fields(declared, inner, path)
+        # A map entry is a member itself, a declared field only if it is empty (`toFieldSetWalker.visitMapItems`).
         if inner is None or inner == {} or name not in atom.fields:
             yield path
 
@@ -148,7 +150,7 @@ def _field(atom: MapAtom, name: str) -> Atom:
 
 
 def _items(atom: ListAtom, value: JSON) -> dict[str, list[JSON]]:
-    """The items of an associative list by what identifies them, which may be the same for several."""
+    """Return the items of an associative list by their key. Several items may have the same key."""
     items: dict[str, list[JSON]] = {}
     for item in value if isinstance(value, list) else ():
         items.setdefault(_item_part(atom, item), []).append(item)
@@ -156,7 +158,7 @@ def _items(atom: ListAtom, value: JSON) -> dict[str, list[JSON]]:
 
 
 def _item_part(atom: ListAtom, item: JSON) -> str:
-    item_key(atom, item)  # what identifies nothing is refused
+    item_key(atom, item)  # raises MergeError for an item without a key
     if not atom.keys:
         return f"v:{_text(item)}"
     defaults = atom.element.map.defaults if atom.element.map is not None else {}
@@ -167,7 +169,7 @@ def _item_part(atom: ListAtom, item: JSON) -> str:
 
 
 def compared(atom: Atom, old: JSON, new: JSON) -> Comparison:
-    """How an object differs from another (`TypedValue.Compare`)."""
+    """Return the difference between two objects (`TypedValue.Compare`)."""
     comparison = _Compared()
     comparison.compare(atom, old, new, (), in_leaf=False)
     return Comparison(
@@ -179,7 +181,7 @@ def compared(atom: Atom, old: JSON, new: JSON) -> Comparison:
 
 
 class _Compared:
-    """A comparison on its way (`compareWalker`)."""
+    """A comparison in progress (`compareWalker`)."""
 
     def __init__(self) -> None:
         self.removed: set[OwnedPath] = set()
@@ -187,7 +189,7 @@ class _Compared:
         self.added: set[OwnedPath] = set()
 
     def compare(self, atom: Atom, old: JSON, new: JSON, at: OwnedPath, *, in_leaf: bool) -> None:
-        """Compare two values of a type; of a big leaf, an atomic map or list, nothing below counts."""
+        """Compare two values of a type. Below a leaf, which is an atomic map or list, nothing counts."""
         if old is new:
             return
         was, becomes = atom.deduce(old), atom.deduce(new)
@@ -207,7 +209,7 @@ class _Compared:
             self.removed.add(at)
 
     def _handle(self, atom: Atom, old: JSON, new: JSON, at: OwnedPath, *, in_leaf: bool) -> bool:
-        """Compare as one type; tells whether it is a leaf."""
+        """Compare two values as one type, and return whether it is a leaf."""
         if atom.map is not None:
             is_empty = not (isinstance(old, dict) and old) and not (isinstance(new, dict) and new)
             if not (atom.map.atomic or is_empty):
@@ -232,7 +234,7 @@ class _Compared:
             self.compare(_field(atom, name), one.get(name, _ABSENT), other.get(name, _ABSENT), path, in_leaf=in_leaf)
 
     def _compare_lists(self, atom: ListAtom, old: JSON, new: JSON, at: OwnedPath, *, in_leaf: bool) -> None:
-        """Items that occur more than once are compared as a whole."""
+        """Compare two associative lists. Items with the same key are compared as a whole."""
         one, other = _items(atom, old), _items(atom, new)
         for part in one.keys() | other.keys():
             left, right, path = one.get(part, []), other.get(part, []), (*at, part)
@@ -253,12 +255,12 @@ class _Compared:
 
 
 def _equal(one: JSON, other: JSON) -> bool:
-    """Equality of values, where a boolean is no number."""
+    """Return whether two values are equal. A boolean is not a number."""
     return one == other and (isinstance(one, bool) is isinstance(other, bool))
 
 
 def with_named(atom: Atom, fields: FieldSet) -> FieldSet:
-    """A set with the declared fields above its members (`Set.EnsureNamedFieldsAreMembers`)."""
+    """Return a set with the declared fields above its members (`Set.EnsureNamedFieldsAreMembers`)."""
     return fields | {path for member in fields for path in _named_above(atom, member)}
 
 
@@ -277,7 +279,7 @@ def _named_above(atom: Atom, member: OwnedPath) -> Iterator[OwnedPath]:
 
 
 def without(atom: Atom, value: JSON, fields: Iterable[OwnedPath]) -> JSON:
-    """An object without some fields (`TypedValue.RemoveItems`), null where nothing is left."""
+    """Return an object without some fields (`TypedValue.RemoveItems`), null if nothing is left."""
     tree: dict[str, Any] = {}
     for path in fields:
         below = tree

@@ -1,6 +1,6 @@
-"""What identifies an item of a list map or set in a structured merge, and how a path names it.
+"""Keys of items in a list map or set during a structured merge, and their texts in paths.
 
-`typed/helpers.go` and `value/value.go` of sigs.k8s.io/structured-merge-diff/v6.
+The rules are those of `typed/helpers.go` and `value/value.go` of sigs.k8s.io/structured-merge-diff/v6.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _set_key(item: JSON) -> Any:
 
 
 def _comparable(value: JSON) -> Any:
-    """A hashable value that is equal where the server's are: 1 and 1.0 are, `true` and 1 are not."""
+    """Return a hashable value that is equal where the server's are: 1 and 1.0 are, `true` and 1 are not."""
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, dict):
@@ -71,7 +71,7 @@ def _comparable(value: JSON) -> Any:
 
 
 def element_text(key: tuple[Any, ...]) -> str:
-    """An item as a path names it."""
+    """Return an item's key as in a path."""
     if key[0] == "":
         return f"[={_value_text(key[1])}]"
     return "[" + ",".join(f"{name}={_value_text(value)}" for name, value in key) + "]"
@@ -93,7 +93,7 @@ def _value_text(value: Any) -> str:
 
 
 def printed(value: JSON) -> str:
-    """The value as Go's `%v` prints the wrapper that structured merge has around it."""
+    """Return the value as Go's `%v` prints the wrapper that structured merge puts around it."""
     return f"&{{{_plain(value)}}}"
 
 
@@ -110,7 +110,7 @@ def _plain(value: JSON) -> str:
 
 
 def value_syntax(value: JSON) -> str:
-    """The value as Go's `%#v` prints it."""
+    """Return the value as Go's `%#v` prints it."""
     if isinstance(value, dict):
         inner = ", ".join(f"{quote(name)}:{value_syntax(value[name])}" for name in sorted(value))
         return f"map[string]interface {{}}{{{inner}}}"
@@ -132,6 +132,6 @@ def _go_value_syntax(value: GoValue) -> str:
 
 
 def go_type_of(value: JSON) -> str:
-    """The Go type of a decoded value."""
+    """Return the Go type of a decoded value."""
     names = {dict: "map[string]interface {}", list: "[]interface {}", str: "string", bool: "bool"}
     return names.get(type(value)) or str(getattr(value, "go_type", type(value).__name__))

@@ -1,9 +1,9 @@
-"""Structured merge: what `ApplyConfiguration` of a mutating policy does to an object.
+"""Structured merge: the effect of an `ApplyConfiguration` of a mutating policy on an object.
 
 The rules are those of sigs.k8s.io/structured-merge-diff/v6 (typed/validate, typed/merge) as the API server uses them in
-pkg/admission/plugin/policy/mutating/patch: the apply configuration must conform to the schema and may not touch atomic
-lists, maps and structs; then it is merged into the object, which keeps everything that the configuration does not name.
-Where the server visits a map in Go's random order, the names are visited sorted.
+pkg/admission/plugin/policy/mutating/patch. The apply configuration must conform to the schema and may not touch atomic
+lists, maps and structs. Then it is merged into the object, which keeps all other fields. Where the server visits a map
+in Go's random order, names are visited sorted.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from replay.kube.merge.merge_key import MergeError, element_text, go_type_of, it
 
 _EXACT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 _REMEMBERED, _LONGEST = 1024, 4096
-"""How many patches of a kind are known to be good, and how many bytes one of them may have."""
+"""The number of patches of a kind that are remembered as good, and the greatest bytes of one."""
 
 
 _ABSENT: Any = object()
-"""No value on one side of a merge; null is a value."""
+"""The absence of a value on one side of a merge. Null is a value."""
 
 
 class _ValidationError(NamedTuple):
@@ -39,10 +39,10 @@ class _ValidationError(NamedTuple):
 
 
 def apply_configuration(atom: Atom, live: JSON, patch: JSON, *, replaces_atomics: bool = False) -> JSON:
-    """The object with the apply configuration merged in; neither argument is changed.
+    """Return the object with the apply configuration merged in. Neither argument is changed.
 
-    Both carry `apiVersion` and `kind`, of the kind that `atom` describes. The API server lets no policy touch what is atomic;
-    with `replaces_atomics` the configuration may, as that of a client. Raises `MergeError`.
+    Both have `apiVersion` and `kind` of the kind that `atom` describes. The API server lets no policy touch an atomic
+    value. With `replaces_atomics` the configuration may do so, as that of a client. Raise `MergeError`.
     """
     if not replaces_atomics:
         _check_patch(atom, patch)
@@ -55,12 +55,12 @@ def apply_configuration(atom: Atom, live: JSON, patch: JSON, *, replaces_atomics
 
 
 def merged(atom: Atom, live: JSON, configuration: JSON) -> JSON:
-    """The object with what a client applies merged in, which may hold atomic values; raises `MergeError`."""
+    """Return the object with a client's apply configuration merged in, which may set atomic values. Raise `MergeError`."""
     return _merge(atom, live, configuration)
 
 
 def conforming(atom: Atom, configuration: JSON) -> None:
-    """Raise `MergeError` where what a client applies is not of its type."""
+    """Raise `MergeError` if a client's apply configuration does not conform to its type."""
     if errors := list(_validate(atom, configuration, allow_duplicates=False)):
         raise MergeError(f"failed to create typed patch object: {_joined(errors)}")
 
@@ -87,7 +87,7 @@ def _joined(errors: list[_ValidationError]) -> str:
 
 
 def _validate(atom: Atom, value: JSON, *, allow_duplicates: bool) -> Iterator[_ValidationError]:
-    """Yield where a value does not conform to its type (`typed.AsTyped`)."""
+    """Yield the places where a value does not conform to its type (`typed.AsTyped`)."""
     fitting = atom.deduce(value)
     if fitting.map is not None:
         if isinstance(value, dict):
@@ -104,7 +104,7 @@ def _validate(atom: Atom, value: JSON, *, allow_duplicates: bool) -> Iterator[_V
 
 
 def _conforms(atom: Atom, value: JSON) -> bool:
-    """Whether `_validate` would find nothing, duplicates allowed; most objects conform, and this is quicker."""
+    """Return whether `_validate` would yield nothing with duplicates allowed. It is quicker, and most objects conform."""
     parts = [(atom, value)]
     for fitting, part in parts:
         kind = type(part)
@@ -127,7 +127,7 @@ def _conforms(atom: Atom, value: JSON) -> bool:
 
 
 def _are_keyed(atom: ListAtom, items: list[JSON]) -> bool:
-    """Whether each item of an associative list certainly has a key."""
+    """Return whether each item of an associative list certainly has a key."""
     if not atom.keys:
         return all(isinstance(item, str | int | float) for item in items)
     for item in items:  # noqa: SIM110 - quicker than a generator
@@ -180,9 +180,9 @@ def _validate_scalar(scalar: str, value: JSON) -> Iterator[_ValidationError]:
 
 
 def _atomics(atom: Atom, value: JSON, path: str) -> Iterator[str]:
-    """The paths of atomic lists, maps and structs that an apply configuration sets.
+    """Yield the paths of atomic lists, maps and structs that an apply configuration sets.
 
-    Upstream (`findAtomics`) looks into declared fields and list items, not into the values of maps. Kept.
+    Upstream (`findAtomics`) looks into declared fields and list items, not into the values of maps. That is kept.
     """
     if isinstance(value, dict) and atom.map is not None:
         if atom.map.atomic:
@@ -239,7 +239,7 @@ def _merge_lists(atom: ListAtom, live: JSON, patch: JSON) -> JSON:
     our_keys = [item_key(atom, item) for item in ours]
     their_keys = [item_key(atom, item) for item in theirs]
     by_key = dict(zip(their_keys, theirs, strict=True))
-    # Items that occur more than once are not merged with the new value (null stands for them).
+    # Duplicate items of the object are replaced by the new value, not merged with it. Null stands for them.
     own = {key: None if our_keys.count(key) > 1 else item for key, item in zip(our_keys, ours, strict=True)}
     merged = []
     for side, at in _merged_order(our_keys, their_keys):

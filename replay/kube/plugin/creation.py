@@ -1,4 +1,4 @@
-"""What is written into a new object whatever else there is: StorageObjectInUseProtection and TaintNodesByCondition.
+"""Additions to every new object: StorageObjectInUseProtection and TaintNodesByCondition.
 
 Sources: `plugin/pkg/admission/storage/storageobjectinuseprotection`, `plugin/pkg/admission/nodetaint`.
 """
@@ -20,13 +20,16 @@ _TAINT: Final = {"key": NOT_READY, "effect": "NoSchedule"}
 
 
 def with_finalizer(metadata: JSON, finalizer: str) -> dict[str, JSON]:
-    """The field of the metadata that changes, if one does."""
+    """Return the changed field of the metadata, empty if nothing changes."""
     finalizers = metadata.get("finalizers") or ()
     return {} if finalizer in finalizers else {"finalizers": [*finalizers, finalizer]}
 
 
 def with_not_ready_taint(spec: JSON) -> dict[str, JSON]:
-    """The field of a node's spec that changes, if one does; a taint of that key and effect stays as it is."""
+    """Return the changed field of a node's spec, empty if nothing changes.
+
+    A taint of that key and effect stays as it is.
+    """
     taints = spec.get("taints") or ()
     has_it = any((each.get("key"), each.get("effect")) == tuple(_TAINT.values()) for each in taints)
     return {} if has_it else {"taints": [*taints, dict(_TAINT)]}

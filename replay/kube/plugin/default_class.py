@@ -1,4 +1,4 @@
-"""The class of what is created without one: DefaultStorageClass and DefaultIngressClass.
+"""Default classes for objects without one: DefaultStorageClass and DefaultIngressClass.
 
 Sources: `plugin/pkg/admission/storage/storageclass/setdefault`, `pkg/volume/util/storageclass.go`,
 `plugin/pkg/admission/network/defaultingressclass`.
@@ -20,14 +20,14 @@ class DefaultClass(NamedTuple):
     kind: GroupVersionKind
     resource: str
     field: str
-    """The field of `spec` with the name of the class; an empty name is a choice."""
+    """The field of `spec` with the class name. An empty name is an explicit choice of no class."""
     opt_out: str
-    """The old annotation with the class, which counts before the field, even if it is empty."""
+    """The old annotation with the class name. It counts before the field, even if it is empty."""
     marks: tuple[str, ...]
-    """The annotations of a class that make it the default where one is `true`."""
+    """The annotations of a class that make it the default if one of them is `true`."""
 
     def is_needed(self, obj: JSON) -> bool:
-        """Whether an object names no class."""
+        """Return whether an object names no class."""
         annotations = (obj.get("metadata") or {}).get("annotations") or {}
         return self.opt_out not in annotations and (obj.get("spec") or {}).get(self.field) is None
 

@@ -1,4 +1,4 @@
-"""LimitRanger's defaults of containers (`plugin/pkg/admission/limitranger`, `mergePodResourceRequirements`)."""
+"""LimitRanger's defaults for containers (`plugin/pkg/admission/limitranger`, `mergePodResourceRequirements`)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ LIMIT_RANGE: Final = GroupVersionKind("", "v1", "LimitRange")
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
 """Annotation of a pod that lists the added values."""
 CONTAINERS: Final = (("containers", "container"), ("initContainers", "init container"))
-"""The fields of a pod's spec with containers, and what the annotation calls one."""
+"""The fields of a pod's spec with containers, with the annotation's word for one."""
 
 ContainerDefaults = Mapping[str, Mapping[str, str]]
-"""Amounts by name, below `requests` and `limits`."""
+"""The amounts by name, under `requests` and `limits`."""
 
 
 def container_defaults(limit_range: JSON) -> ContainerDefaults:
@@ -48,5 +48,5 @@ def _fill(container: JSON, defaults: ContainerDefaults, noun: str) -> Iterator[s
 
 
 def annotation(sentences: Iterable[str]) -> str:
-    """The text of `ANNOTATION`."""
+    """Return the text of `ANNOTATION`."""
     return f"LimitRanger plugin set: {'; '.join(sentences)}"

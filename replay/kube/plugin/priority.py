@@ -12,15 +12,15 @@ PRIORITY_CLASS: Final = GroupVersionKind("scheduling.k8s.io", "v1", "PriorityCla
 FIELDS: Final = ("priorityClassName", "priority", "preemptionPolicy")
 """The fields of a pod's spec that the plugin sets."""
 PREEMPT: Final = "PreemptLowerPriority"
-"""The preemption policy of a pod without a class, and that by which the API server completes a class."""
+"""The preemption policy of a pod without a class, and of a class that states none."""
 SYSTEM_CLASSES: Final[Mapping[str, JSON]] = {
     "system-cluster-critical": {"value": 2_000_000_000, "preemptionPolicy": PREEMPT},
     "system-node-critical": {"value": 2_000_001_000, "preemptionPolicy": PREEMPT},
 }
-"""The classes that the server makes when it starts, and that cannot be changed."""
+"""The classes that the server creates when it starts. They cannot be changed."""
 
 
 def global_default(classes: Iterable[JSON]) -> JSON | None:
-    """The global default; of several the one with the lowest value, of equal ones the first as they are listed."""
+    """Return the global default class. Of several, it is the one with the lowest value, then the first in the list."""
     marked = [each for each in classes if each.get("globalDefault")]
     return min(marked, key=lambda each: each.get("value") or 0, default=None)

@@ -10,23 +10,23 @@ from replay.kube.gvk import GroupVersionKind
 SERVICE_ACCOUNT: Final = GroupVersionKind("", "v1", "ServiceAccount")
 DEFAULT_NAME: Final = "default"
 MIRROR: Final = "kubernetes.io/config.mirror"
-"""The annotation of a mirror pod, which gets nothing."""
+"""The annotation of a mirror pod. The plugin adds nothing to such pods."""
 VOLUME_PREFIX: Final = "kube-api-access-"
-"""How the volume's name begins; five random characters follow."""
+"""The prefix of the volume's name, before five random characters."""
 MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 CONTAINERS: Final = ("initContainers", "containers")
 _TOKEN_SECONDS: Final = 3607
 
 
 def with_account(spec: JSON) -> dict[str, JSON]:
-    """The fields that name the account of a pod that names none; no field where one is named."""
+    """Return the fields that name the account of a pod without one, empty if it has one."""
     return (
         {} if spec.get("serviceAccountName") else {"serviceAccountName": DEFAULT_NAME, "serviceAccount": DEFAULT_NAME}
     )
 
 
 def token_volume_name(spec: JSON) -> str | None:
-    """The name of the token volume that a pod has."""
+    """Return the name of a pod's token volume, or None."""
     for volume in (spec or {}).get("volumes") or ():
         name = str(volume.get("name") or "")
         if name.startswith(VOLUME_PREFIX):
@@ -35,14 +35,14 @@ def token_volume_name(spec: JSON) -> str | None:
 
 
 def has_mount(container: JSON) -> bool:
-    """Whether a container has something mounted where the token would be."""
+    """Return whether a container has a mount at the token's path."""
     return any(mount.get("mountPath") == MOUNT_PATH for mount in container.get("volumeMounts") or ())
 
 
 def mount_token(spec: JSON, name: str) -> None:
-    """Add a mount to each container of a pod's spec without one, and, if any was added, a volume unless there is one.
+    """Mount the token in each container of a pod's spec without a mount there. Add a volume if none exists.
 
-    `name` is that of a volume that is added. The volumes are not looked at where no container lacks a mount.
+    `name` is that of an added volume. Volumes are not looked at if no container lacks a mount.
     """
     lacking = [each for field in CONTAINERS for each in spec.get(field) or () if not has_mount(each)]
     existing = token_volume_name(spec) if lacking else None
@@ -54,7 +54,7 @@ def mount_token(spec: JSON, name: str) -> None:
 
 
 def token_source() -> JSON:
-    """`TokenVolumeSource`."""
+    """Return the projected volume (`TokenVolumeSource`)."""
     field = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
     return {
         "defaultMode": 0o644,

@@ -1,4 +1,4 @@
-"""DefaultTolerationSeconds (`plugin/pkg/admission/defaulttolerationseconds`): how long pods stay on lost nodes."""
+"""DefaultTolerationSeconds (`plugin/pkg/admission/defaulttolerationseconds`): the time that pods stay on lost nodes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ DEFAULT_SECONDS: Final = 300
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 DEFAULTS: Final = {NOT_READY: DEFAULT_SECONDS, UNREACHABLE: DEFAULT_SECONDS}
-"""Seconds by taint, unless server flags set others."""
+"""The seconds by taint, unless server flags set others."""
 
 
 def with_tolerations(spec: JSON, seconds: Mapping[str, int]) -> dict[str, JSON]:
-    """The field of a pod's spec that changes, if one does: a toleration for each taint that the pod does not tolerate yet.
+    """Return the changed field of a pod's spec, with a toleration for each taint not tolerated yet.
 
-    Whatever the operator: a taint's key and effect alone count.
+    Empty if none is added.
+
+    A taint is tolerated by key and effect, whatever the operator.
     """
     tolerations = spec.get("tolerations") or ()
     lacking = [

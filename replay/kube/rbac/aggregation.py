@@ -1,4 +1,4 @@
-"""Aggregated cluster roles (`k8s.io/kubernetes/pkg/controller/clusterroleaggregation`): rules that a controller collects."""
+"""Aggregated cluster roles (`k8s.io/kubernetes/pkg/controller/clusterroleaggregation`), whose rules a controller collects."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from replay.json import JSON
 
 _MOST_ROUNDS = 32
-"""Roles that collect from roles that collect: more rounds than any chain of them is long."""
+"""The greatest number of rounds in which roles collect from roles that collect. No chain is that long."""
 
 
 def aggregated(cluster_roles: Iterable[JSON]) -> list[JSON]:
-    """The cluster roles with the rules that the controller gives those with an `aggregationRule`, sorted by name.
+    """Return the cluster roles, sorted by name, with the rules that the controller gives those with an `aggregationRule`.
 
-    One that collects nothing, because what it collects from is not known, keeps the rules that it has.
+    A role whose selectors match no known role keeps its own rules.
     """
     roles = {str(role["metadata"]["name"]): role for role in cluster_roles}
     for _ in range(_MOST_ROUNDS):
@@ -31,7 +31,7 @@ def aggregated(cluster_roles: Iterable[JSON]) -> list[JSON]:
 
 
 def _collected(role: JSON, roles: Mapping[str, JSON]) -> list[JSON] | None:
-    """The rules of all roles that a selector matches, each once; None where no role matches."""
+    """Return the rules of all roles that a selector matches, each once, or None if no role matches."""
     own, rules, is_match = role["metadata"]["name"], [], False
     for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():
         for name in sorted(roles):
@@ -44,7 +44,7 @@ def _collected(role: JSON, roles: Mapping[str, JSON]) -> list[JSON] | None:
 
 
 def is_collected(role: JSON, cluster_roles: Iterable[JSON]) -> bool:
-    """Whether some role with an `aggregationRule` collects the rules of a cluster role."""
+    """Return whether a role with an `aggregationRule` collects the rules of a cluster role."""
     labels = role["metadata"].get("labels") or {}
     selectors = (
         selector
@@ -61,7 +61,10 @@ def _rules(role: JSON) -> Sequence[JSON]:
 
 
 def _matches(selector: JSON, labels: Mapping[str, str]) -> bool:
-    """A label selector (`metav1.LabelSelectorAsSelector`); an empty one matches everything, an unknown operator nothing."""
+    """Return whether a label selector matches (`metav1.LabelSelectorAsSelector`).
+
+    An empty selector matches everything, an unknown operator nothing.
+    """
     match_labels = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in match_labels.items()):
         return False

@@ -1,6 +1,6 @@
 """The RBAC authorizer of the API server (`plugin/pkg/auth/authorizer/rbac`, `pkg/registry/rbac/validation`).
 
-RoleBindings are found by their subjects, so that it does not matter how many there are for others.
+RoleBindings are indexed by their subjects, so bindings for other users cost nothing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ NODE_PREFIX = "system:node:"
 
 
 class Grant(Struct, frozen=True):
-    """The rules that a binding gives to a user, and how a reason names them; or why they could not be found.
+    """The rules that a binding gives to a user, or the error why they could not be found.
 
-    `binding` is its kind, namespace and name, `subject` what of the user is bound (`subject_key`). `unless` says why it is not known whether the user is a subject of the binding,
-    None where it is one; `is_partial` whether something of the rules is not known.
+    `source` names the binding in a reason. `binding` is its kind, namespace and name. `subject` is the bound name or
+    group (`subject_key`). `unless` says why it is unknown whether the user is a subject, None if it is known.
+    `is_partial` marks rules that are partly unknown.
     """
 
     rules: Sequence[Mapping[str, Any] | Missing] = ()
@@ -41,9 +42,9 @@ class Grant(Struct, frozen=True):
 
 
 class RBACVerdict(NamedTuple):
-    """Which bindings allow a request, of the whole cluster or else of the namespace.
+    """The bindings that allow a request: those of the whole cluster, or else of the namespace.
 
-    `refusal` is the reason where none does, `missing` what might allow it all the same.
+    `refusal` is the reason if none allows it. `missing` are unknown parts that might allow it all the same.
     """
 
     allowing: tuple[Grant, ...] = ()
@@ -52,7 +53,10 @@ class RBACVerdict(NamedTuple):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The reasons that the server may give, one for each binding: it visits those of one kind in no fixed order."""
+        """Return the reasons that the server may give, one for each binding.
+
+        The server visits bindings of one kind in no fixed order.
+        """
         return tuple(f"RBAC: allowed by {grant.source}" for grant in self.allowing)
 
 
@@ -60,29 +64,29 @@ _UNKNOWN_GROUPS = Missing("authorizer", "the groups of the user are not in the l
 
 
 class Grants:
-    """All that bindings give to a user in a namespace, in the order of their names, cluster-wide ones first.
+    """All grants of bindings to a user in a namespace, sorted by binding name, cluster-wide ones first.
 
-    One object wherever the same bindings give the same roles, so that it can be compared by its identity.
+    The same bindings with the same roles give one object, so grants can be compared by identity.
     """
 
     __slots__ = ("_verdicts", "grants", "missing", "names")
 
     def __init__(self, grants: tuple[Grant, ...], missing: tuple[Missing, ...]) -> None:
-        """`missing` says which bindings and roles are not known."""
+        """Keep the grants. `missing` says which bindings and roles are unknown."""
         self.grants = grants
         self.missing = missing
         rules = [rule for grant in grants for rule in grant.rules if not isinstance(rule, Missing)]
         self.names = frozenset(name for rule in rules for name in _known_names(rule))
-        """The names of objects that rules tell apart: all others are alike."""
+        """The object names that the rules distinguish. For all other names the verdict is the same."""
         self._verdicts: dict[tuple[str, ...], RBACVerdict] = {}
 
     @property
     def verdicts(self) -> Iterable[RBACVerdict]:
-        """Everything that was decided so far."""
+        """Return all verdicts so far."""
         return self._verdicts.values()
 
     def decide(self, attributes: AuthorizationAttributes) -> RBACVerdict:
-        """Which bindings allow a request of the user in the namespace; equal requests are decided once."""
+        """Return which bindings allow a request of the user in the namespace. Equal requests are decided once."""
         key: tuple[str, ...]
         if attributes.is_resource_request:
             name = attributes.name if attributes.name in self.names else ""
@@ -96,7 +100,7 @@ class Grants:
 
 
 def names_told_apart(roles: Iterable[JSON | PartialObject | Missing]) -> frozenset[str]:
-    """The names of objects that rules of some roles tell apart; what else there is among `roles` has no rules."""
+    """Return the object names that the rules of some roles distinguish. Unknown roles have no rules."""
     role_objects = [role.value if isinstance(role, PartialObject) else role for role in roles]
     listed = [role.get("rules") or () for role in role_objects if not isinstance(role, Missing)]
     rules = [rule for each in listed if not isinstance(each, Missing) for rule in each]
@@ -104,16 +108,17 @@ def names_told_apart(roles: Iterable[JSON | PartialObject | Missing]) -> frozens
 
 
 _Resolutions = dict[tuple[object, ...], tuple[Grants, object]]
-"""Grants by the identity of what gives them, each with what must live as long."""
+"""The grants by the identities of their bindings and roles, each with the objects that must live as long."""
 
 
 class RoleResolver:
-    """Which rules a user has by the objects of a lister, which must not change (`DefaultRuleResolver`)."""
+    """The rules of users by the RBAC objects of a lister, which must not change (`DefaultRuleResolver`)."""
 
     def __init__(self, lister: Lister, base: RoleResolver | None = None) -> None:
-        """Nothing is read before it is asked for.
+        """Read nothing yet.
 
-        With a `base` the objects of `lister` are those that it lacks: bindings are in one of them, a role of `lister` counts.
+        With a `base`, the objects of `lister` are those that the base lacks. A binding is in one of them. A role of
+        `lister` wins.
         """
         self._lister = lister
         self._base = base
@@ -124,12 +129,12 @@ class RoleResolver:
 
     @property
     def resolutions(self) -> _Resolutions:
-        """The grants that all resolvers with the same base have in common."""
+        """Return the grants that all resolvers with the same base share."""
         return self._resolutions
 
     @property
     def verdicts(self) -> Iterator[RBACVerdict]:
-        """Everything that was decided so far by all resolvers with the same base."""
+        """Return all verdicts so far of all resolvers with the same base."""
         return (verdict for grants, _ in self._resolutions.values() for verdict in grants.verdicts)
 
     def decide(self, attributes: AuthorizationAttributes) -> RBACVerdict:
@@ -137,7 +142,7 @@ class RoleResolver:
         return self.grants(attributes.user, attributes.namespace).decide(attributes)
 
     def grants(self, user: UserInfo, namespace: str) -> Grants:
-        """Everything that applies to a user in a namespace; empty for the cluster."""
+        """Return all grants of a user in a namespace, which is empty for the cluster."""
         key = (user.username, user.groups, user.missing, namespace)
         grants = self._grants.get(key)
         if grants is None:
@@ -145,10 +150,10 @@ class RoleResolver:
         return grants
 
     def _resolved(self, user: UserInfo, namespace: str) -> Grants:
-        """The grants of a user, made anew only where a binding or a role is another."""
+        """Return the grants of a user. They are made anew only if a binding or a role differs."""
         bound, missing = self._all_bound(user, namespace)
         roles = [self._role(each) for each in bound]
-        # Objects are told apart by their identity: those that are kept with the grants live as long as these.
+        # The key has identities (`id`), so the objects are kept with their grants: no other object can get the same id.
         key = (
             *(
                 (id(each.binding), id(each.subject), role if isinstance(role, str) else id(role))
@@ -165,7 +170,7 @@ class RoleResolver:
         return resolution[0]
 
     def _all_bound(self, user: UserInfo, namespace: str) -> tuple[Sequence[BoundRole], tuple[Missing, ...]]:
-        """The bindings for a user, those of the cluster first, and what there may be beside them."""
+        """Return the bindings for a user, those of the cluster first, and the unknown parts."""
         own, missing = self.own_bindings(user, namespace)
         if "groups" in user.missing:
             missing = (*missing, _UNKNOWN_GROUPS)
@@ -177,7 +182,7 @@ class RoleResolver:
         return below, (*missing_below, *missing)
 
     def own_bindings(self, user: UserInfo, namespace: str) -> tuple[tuple[BoundRole, ...], tuple[Missing, ...]]:
-        """The bindings of the lister alone for a user, those of the cluster first, and what there may be beside them."""
+        """Return the bindings of the lister alone for a user, those of the cluster first, and the unknown parts."""
         bindings_of_user, missing = self._bound_in(CLUSTER_ROLE_BINDING, "", user)
         if not namespace:
             return bindings_of_user, missing
@@ -223,7 +228,7 @@ class RoleResolver:
         return f'{kind.lower()}.{RBAC_GROUP} "{name}" not found' if role is None else role
 
     def role(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | PartialObject | Missing | None:
-        """A role, as `Lister.get`."""
+        """Return a role (see `Lister.get`)."""
         role = self._lister.get(kind, namespace, name)
         return self._base.role(kind, namespace, name) if role is None and self._base is not None else role
 
@@ -247,7 +252,7 @@ def _grant(bound: BoundRole, role: JSON | PartialObject | Missing, namespace: st
 
 
 def source_text(kind: str, binding: JSON, subject: JSON, namespace: str) -> str:
-    """A binding as a reason names it, for one of its subjects (`clusterRoleBindingDescriber`, `roleBindingDescriber`)."""
+    """Return a binding as in a reason, for one of its subjects (`clusterRoleBindingDescriber`, `roleBindingDescriber`)."""
     ref, name = binding["roleRef"], binding["metadata"]["name"]
     named = f"{name}/{namespace}" if namespace else name
     return f'{kind} "{named}" of {ref["kind"]} "{ref["name"]}" to {subject_text(subject, namespace)}'
@@ -260,25 +265,31 @@ def _known_names(rule: Mapping[str, Any]) -> Sequence[str]:
 
 
 def unused_bindings(resolver: RoleResolver, bindings: Iterable[JSON]) -> list[tuple[str, str, str]]:
-    """The bindings (kind, namespace, name) that allowed nothing of `resolver.verdicts`; several may allow the same."""
+    """Return the bindings (kind, namespace, name) that allowed nothing in `resolver.verdicts`.
+
+    Several may allow the same request.
+    """
     used = {grant.binding for verdict in resolver.verdicts for grant in verdict.allowing}
     own = {(each["kind"], each["metadata"].get("namespace") or "", each["metadata"]["name"]) for each in bindings}
     return sorted(own - used)
 
 
 class RBACAuthorizer:
-    """The group `system:masters`, then RBAC: all that can be told of a chain from RBAC objects alone.
+    """The authorizer chain as far as RBAC objects show it: the group `system:masters`, then RBAC.
 
-    Two more authorizers of a usual cluster look at what is not in them: the node authorizer, which knows which pods run
-    where, so that a refusal of a node is not known here; and webhooks, of which nothing is known.
+    A usual cluster has two more authorizers. The node authorizer knows which pods run on a node, so a denial for a node
+    stays unknown here. Webhooks are not considered.
     """
 
     def __init__(self, lister: Lister) -> None:
-        """Remember where the objects are."""
+        """Keep the lister of the RBAC objects."""
         self._roles = RoleResolver(lister)
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:
-        """The decision, or what of the cluster is not known; of several bindings the first by name gives the reason."""
+        """Return the decision, or the unknown part of the cluster.
+
+        If several bindings allow, the first by name gives the reason.
+        """
         if MASTERS_GROUP in attributes.user.groups:
             return AuthorizationDecision(allowed=True)
         verdict = self._roles.decide(attributes)
@@ -292,20 +303,21 @@ class RBACAuthorizer:
 
 
 MOST_AUTHORIZERS = 32
-"""How many are remembered: each has all bindings of the cluster."""
+"""The greatest number of remembered authorizers. Each has all bindings of the cluster."""
 
 
 class RBACAuthorizers:
-    """Authorizers of a log's RBAC with some objects of another world: one for all requests between two changes."""
+    """Authorizers of the log's RBAC with some objects under the candidate. Between two changes, all requests share one."""
 
     def __init__(self) -> None:
         """Start empty."""
         self._authorizers: dict[tuple[int, str], tuple[object, list[Sequence[JSON]], RBACAuthorizer]] = {}
 
     def of(self, lister: Lister, namespace: str, others: object, world: Callable[[], Lister]) -> RBACAuthorizer:
-        """The authorizer of requests about a namespace (empty for the cluster); `world` lists what `lister` does, but for `others`.
+        """Return the authorizer for requests in a namespace, which is empty for the cluster.
 
-        INVARIANT: listers answer with the same object as long as nothing of a kind was written (`Lister.list`), and what is kept lives.
+        `world` returns a lister of the same objects except for `others`. INVARIANT: a lister returns the identical list
+        until an object of the kind is written (`Lister.list`), and kept lists stay alive.
         """
         objects = _objects(lister, namespace)
         key = (id(others), namespace)
@@ -331,6 +343,7 @@ def _objects(lister: Lister, namespace: str) -> list[Sequence[JSON]]:
 def _verdict(grants: Grants, attributes: AuthorizationAttributes) -> RBACVerdict:
     """Return the verdict. An unknown binding or role matters only if no other one allows."""
     missing = list(grants.missing)
+    # The server visits RoleBindings only if no ClusterRoleBinding allows the request (`VisitRulesFor`).
     for kind in (CLUSTER_ROLE_BINDING.kind, ROLE_BINDING.kind):
         allowing: list[Grant] = []
         for grant in grants.grants:
@@ -345,7 +358,7 @@ def _verdict(grants: Grants, attributes: AuthorizationAttributes) -> RBACVerdict
 
 
 def _allows(grant: Grant, attributes: AuthorizationAttributes) -> bool | Missing:
-    """Whether some rule of a grant covers a request, or why that is not known."""
+    """Return whether a rule of a grant covers a request, or why that is unknown."""
     unknown: Missing | None = None
     for rule in grant.rules:
         missing = missing_in(rule) if grant.is_partial else None
@@ -357,7 +370,7 @@ def _allows(grant: Grant, attributes: AuthorizationAttributes) -> bool | Missing
 
 
 def rule_allows(rule: Mapping[str, Any], attributes: AuthorizationAttributes) -> bool:
-    """Whether a PolicyRule covers a request (`RuleAllows`)."""
+    """Return whether a PolicyRule covers a request (`RuleAllows`)."""
     if not _holds(rule.get("verbs"), attributes.verb):
         return False
     if not attributes.is_resource_request:

@@ -1,4 +1,4 @@
-"""Bindings by who they are for, and who is a subject of one (`k8s.io/kubernetes/pkg/registry/rbac/validation`)."""
+"""Bindings, indexed by their subjects (`k8s.io/kubernetes/pkg/registry/rbac/validation`)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject, PerhapsAbsent, UserInfo
 
 SERVICE_ACCOUNT = "system:serviceaccount:"
-"""What the user names of service accounts begin with: namespace and name follow."""
+"""The prefix of service accounts' user names. Namespace and name follow it."""
 
 
 class BoundRole(NamedTuple):
-    """A binding for a user: the first subject that is the user, or why that is not known, or whether the binding is there.
+    """A binding for a user.
 
-    `is_partial` whether something of the binding is not known.
+    `subject` is the first subject that is the user. It is `Missing` if it is unknown whether the user is one, or
+    whether the binding exists. `is_partial` marks a binding that is partly unknown.
     """
 
     kind: str
@@ -26,18 +27,18 @@ class BoundRole(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the binding."""
+        """Return the name of the binding."""
         return str(self.binding["metadata"]["name"])
 
 
 class RoleBindings:
-    """The bindings of a namespace, or those of the cluster, by who they are for.
+    """The bindings of a namespace or of the cluster, indexed by subject.
 
-    What is not known of a binding's subjects may make it anybody's; what may be a binding at all is in `missing`.
+    A binding with unknown subjects may be anybody's. `missing` says what bindings there may be besides.
     """
 
     def __init__(self, kind: str, listed: Iterable[JSON | PartialObject | Missing], namespace: str) -> None:
-        """All of `listed` are of one kind, and of `namespace` if they are of any."""
+        """Index the bindings. All of `listed` have one kind, and RoleBindings are all in `namespace`."""
         self._kind = kind
         self.missing = tuple(
             each for each in listed if isinstance(each, Missing) and not isinstance(each, PerhapsAbsent)
@@ -59,7 +60,7 @@ class RoleBindings:
         self._namespace = namespace
 
     def of(self, user: UserInfo) -> Iterator[BoundRole]:
-        """The bindings for a user, in the order given."""
+        """Yield the bindings for a user, in the order given."""
         if not self._bindings:
             return
         keys = [("User", user.username), *(("Group", group) for group in user.groups)]
@@ -76,7 +77,7 @@ class RoleBindings:
 
 
 def subject_key(subject: JSON, namespace: str) -> tuple[str, str] | None:
-    """What a user must have to be this subject: a name or a group; None if nobody is."""
+    """Return the name or group that a user must have to be this subject, or None if no user is."""
     kind, name = subject.get("kind"), subject.get("name", "")
     if kind in ("User", "Group"):
         return kind, name
@@ -90,7 +91,7 @@ def _applies(subject: JSON, user: UserInfo, namespace: str) -> bool:
 
 
 def _subject(binding: JSON, user: UserInfo, namespace: str) -> JSON | Missing | None:
-    """The first subject of a binding that is the user; None if there is none, `Missing` if that is not known."""
+    """Return the first subject of a binding that is the user, None if there is none, `Missing` if unknown."""
     subjects = binding.get("subjects") or ()
     if isinstance(subjects, Missing):
         return subjects
@@ -105,14 +106,14 @@ def _subject(binding: JSON, user: UserInfo, namespace: str) -> JSON | Missing | 
 
 
 def _known_part(listed: JSON | PartialObject | PerhapsAbsent) -> JSON:
-    """A binding, as far as it is known, if it is there."""
+    """Return the known part of a binding, as if it exists."""
     if isinstance(listed, PartialObject):
         return listed.value
     return listed.object if isinstance(listed, PerhapsAbsent) else listed
 
 
 def missing_in(value: JSON | Missing) -> Missing | None:
-    """The first part of a value of a `PartialObject` that is not known."""
+    """Return the first unknown part of a value of a `PartialObject`, or None."""
     if isinstance(value, Missing):
         return value
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
@@ -120,7 +121,7 @@ def missing_in(value: JSON | Missing) -> Missing | None:
 
 
 def subject_text(subject: JSON, namespace: str) -> str:
-    """A subject as reasons name it (`describeSubject`)."""
+    """Return a subject as in reasons (`describeSubject`)."""
     name = subject.get("name", "")
     if subject.get("kind") == "ServiceAccount":
         name = f"{name}/{subject.get('namespace') or namespace}"

@@ -11,4 +11,4 @@ CLUSTER_ROLE = GroupVersionKind(RBAC_GROUP, "v1", "ClusterRole")
 CLUSTER_ROLE_BINDING = GroupVersionKind(RBAC_GROUP, "v1", "ClusterRoleBinding")
 RBAC_KINDS = (ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
 RBAC_RESOURCES = {GroupResource(RBAC_GROUP, f"{kind.kind.lower()}s"): kind for kind in RBAC_KINDS}
-"""Their kinds by resource, in the same order."""
+"""The kinds by resource, in the order of `RBAC_KINDS`."""

@@ -1,4 +1,4 @@
-"""What a PolicyRule permits, one permission at a time, and which rules cover it (`k8s.io/component-helpers/auth/rbac/validation`)."""
+"""Permissions of a PolicyRule, one at a time, and the rules that cover them (`k8s.io/component-helpers/auth/rbac/validation`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PolicyRule = Mapping[str, Any]
 
 
 class Permission(NamedTuple):
-    """One verb on one resource, on one object of it, or on one URL; `name` is None where all objects are meant."""
+    """One verb on one resource, on one object, or on one URL. `name` is None for all objects."""
 
     verb: str
     group: str = ""
@@ -24,12 +24,12 @@ class Permission(NamedTuple):
 
     @property
     def has_wildcard(self) -> bool:
-        """Whether it stands for any number of verbs, groups, resources or all URLs."""
+        """Return whether it stands for any number of verbs, groups, resources or URLs."""
         return ALL in (self.verb, self.group, self.url) or self.resource == ALL or self.resource.startswith("*/")
 
 
 def permissions_of(rule: PolicyRule) -> Iterator[Permission]:
-    """The single permissions of a rule (`BreakdownRule`)."""
+    """Yield the single permissions of a rule (`BreakdownRule`)."""
     verbs = rule.get("verbs") or ()
     for group in rule.get("apiGroups") or ():
         for resource in rule.get("resources") or ():
@@ -42,7 +42,7 @@ def permissions_of(rule: PolicyRule) -> Iterator[Permission]:
 
 
 def rule_of(permission: Permission) -> PolicyRule:
-    """A rule that gives one permission and no other."""
+    """Return a rule that gives one permission and no other."""
     verb, group, resource, name, url = permission
     if url is not None:
         return {"verbs": [verb], "nonResourceURLs": [url]}
@@ -51,7 +51,7 @@ def rule_of(permission: Permission) -> PolicyRule:
 
 
 def permission_asked(attributes: AuthorizationAttributes) -> Permission:
-    """The least that a request needs, of whatever object."""
+    """Return the least permission that a request needs, for any object name."""
     if not attributes.is_resource_request:
         return Permission(attributes.verb, url=attributes.path)
     subresource = f"/{attributes.subresource}" if attributes.subresource else ""
@@ -59,7 +59,7 @@ def permission_asked(attributes: AuthorizationAttributes) -> Permission:
 
 
 def covers(rule: PolicyRule, permission: Permission) -> bool:
-    """Whether a rule alone gives a permission (`ruleCovers`)."""
+    """Return whether one rule alone gives a permission (`ruleCovers`)."""
     if not _has(rule.get("verbs"), permission.verb):
         return False
     if permission.url is not None:
@@ -73,7 +73,7 @@ def covers(rule: PolicyRule, permission: Permission) -> bool:
 
 
 def uncovered(rules: Iterable[PolicyRule], wanted: Iterable[Permission]) -> list[Permission]:
-    """Those permissions, each once, that no rule gives (`Covers`)."""
+    """Return the permissions that no rule gives, each once (`Covers`)."""
     own = list(rules)
     return [each for each in dict.fromkeys(wanted) if not any(covers(rule, each) for rule in own)]
 
@@ -83,7 +83,10 @@ def _has(entries: Iterable[str] | None, value: str) -> bool:
 
 
 def _resources_cover(own: Iterable[str], resource: str) -> bool:
-    """A star covers everything, `*/subresource` those of all resources; nothing else covers the star."""
+    """Return whether some resources cover another. A star covers all, `*/subresource` that of all resources.
+
+    Only a star covers the star.
+    """
     _, slash, subresource = resource.partition("/")
     return ALL in own or resource in own or (bool(slash) and f"*/{subresource}" in own)
 
@@ -93,7 +96,10 @@ def _url_covers(own: str, url: str) -> bool:
 
 
 def compacted(permissions: Iterable[Permission]) -> list[JSON]:
-    """The same as few rules: resources of one group with the same verbs and names share one, and so do URLs with the same verbs."""
+    """Return permissions as few rules.
+
+    Resources of one group with the same verbs and names share a rule, as do URLs with the same verbs.
+    """
     verbs: dict[tuple[str, str, str | None], set[str]] = defaultdict(set)
     urls: dict[str, set[str]] = defaultdict(set)
     for each in permissions:
@@ -120,7 +126,7 @@ def compacted(permissions: Iterable[Permission]) -> list[JSON]:
 
 
 def rule_text(rule: PolicyRule) -> str:
-    """A rule of `compacted` in words: `get, list: pods, deployments.apps`; the core group has no name."""
+    """Return a rule of `compacted` in words, such as `get, list: pods, deployments.apps`. The core group has no name."""
     group = next(iter(rule.get("apiGroups") or ()), "")
     targets = [f"{each}.{group}" if group else each for each in rule.get("resources") or ()]
     names = rule.get("resourceNames") or ()
