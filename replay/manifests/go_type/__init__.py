@@ -1,1 +1,1 @@
-"""The Go types that manifests are decoded into."""
+"""The Go types into which manifests are decoded."""

@@ -1,8 +1,8 @@
 """Strict decoding of nodes into the Go types of `schema` (`sigs.k8s.io/json.UnmarshalStrict`).
 
-The result is the JSON that the server would write for the decoded object: empty optional fields are gone, times are in
-UTC. Problems are collected, not raised: a wrong type (the first is what the server tells), unknown and duplicate fields
-(all of them are told, if no type is wrong).
+The result is the JSON that the server would write for the decoded object: without empty optional fields, and with times
+in UTC. Problems are collected and not raised. Of the wrong types, the server reports the first. If there are none, it
+reports all unknown and duplicate fields.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INTEGER = re.compile(r"-?[0-9]+")
 
 
 class Problem(Struct, frozen=True):
-    """Something wrong at one place; `message` is the server's wording for it alone, `path` the field path."""
+    """A problem at one place. `message` is the server's wording for it alone, `path` the field path."""
 
     message: str
     position: Position
@@ -36,7 +36,7 @@ class Problem(Struct, frozen=True):
 
 
 class Decoded(Struct):
-    """A decoded value and its problems; `error` is the one that makes decoding fail."""
+    """A decoded value and its problems. A type error makes decoding fail."""
 
     value: JSON = None
     type_errors: list[Problem] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Decoded(Struct):
 
 
 def decode(node: Node, go_type: str, api_group_package: str = "v1") -> Decoded:
-    """Decode a document into a Go type; `api_group_package` replaces `v1` in the names of types in error texts."""
+    """Decode a document into a Go type. `api_group_package` replaces `v1` in the names of types in error texts."""
     decoder = _Decoder(api_group_package)
     try:
         decoder.decoded.value = decoder.value(node, go_type, _Context())
@@ -86,7 +86,7 @@ class _Decoder:
         self._messages: set[str] = set()
 
     def value(self, node: Node, go_type: str, context: _Context) -> JSON:
-        """The JSON of a value of that type, None for null and for what could not be decoded."""
+        """Return the JSON of a value of that type. None for null and for a value that cannot be decoded."""
         if go_type.startswith("*"):
             return None if _is_null(node) else self.value(node, go_type[1:], context)
         if (target := struct(go_type)) is not None:
@@ -96,7 +96,7 @@ class _Decoder:
         return self._unnamed(node, go_type, context)
 
     def _unnamed(self, node: Node, go_type: str, context: _Context) -> JSON:
-        """A value of a type that is no struct."""
+        """Return a value of a type that is not a struct."""
         if go_type == "[]byte":
             return self._bytes(node, context)
         if go_type.startswith("[]"):
@@ -144,7 +144,7 @@ class _Decoder:
         return ["" if item is None and _is_text(element) else item for item in items]
 
     def _bytes(self, node: Node, context: _Context) -> JSON:
-        """Base64 text, line breaks ignored; written back without them."""
+        """Return Base64 text without its line breaks."""
         if _is_null(node):
             return None
         if not isinstance(node, Scalar) or not isinstance(node.value, str):
@@ -200,7 +200,7 @@ class _Decoder:
             raise _AbortError(Problem(str(error), node.position, context.path)) from error
 
     def _mismatch(self, node: Node, go_type: str, context: _Context, shown: str = "") -> Any:
-        """Note a wrong type; there is no value then."""
+        """Add a type error and return None."""
         self.decoded.type_errors.append(self._type_problem(node, go_type, context, shown or json_type(node)))
         return None
 
@@ -262,7 +262,7 @@ def json_type(node: Node) -> str:
 
 
 def plain(node: Node) -> JSON:
-    """A node as plain JSON values; a number with a fraction or an exponent is a float."""
+    """Return a node as plain JSON values. A number with a fraction or an exponent is a float."""
     if isinstance(node, Mapping):
         return {entry.key: plain(entry.value) for entry in node.entries}
     if isinstance(node, Sequence):
@@ -307,5 +307,5 @@ def _zero(go_type: str) -> JSON:
 
 
 def strict_decoding_error(messages: AbstractSequence[str]) -> str:
-    """The text of several strict decoding problems."""
+    """Return the text of several strict decoding problems."""
     return f"strict decoding error: {', '.join(messages)}"

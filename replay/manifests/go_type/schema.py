@@ -1,8 +1,8 @@
-"""The Go types of `admissionregistration.k8s.io/v1`, of the server's own configuration and of `meta/v1`, as far as decoding depends on them.
+"""The Go types of `admissionregistration.k8s.io/v1`, of the server's configuration and of `meta/v1`, for decoding.
 
-One line per field: JSON name, Go type, protobuf number, and `always` where an empty value is written too. A name with
-`+` is an embedded struct, whose fields stand in the outer object. Types that are not listed are strings with a name.
-Source: `k8s.io/api/admissionregistration/v1/types.go`, `k8s.io/apimachinery/pkg/apis/meta/v1/types.go`.
+One line for each field: JSON name, Go type, protobuf number, and `always` if an empty value is written too. A name with
+`+` is an embedded struct, whose fields belong to the outer object. Types that are not listed are named strings. Source:
+`k8s.io/api/admissionregistration/v1/types.go`, `k8s.io/apimachinery/pkg/apis/meta/v1/types.go`.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ _LISTED = (
 
 
 class Field(Struct, frozen=True):
-    """A field as an object shows it: `embedded` are the Go names of its enclosing embedded structs."""
+    """A field as it appears in an object. `embedded` are the Go names of its enclosing embedded structs."""
 
     name: str
     go_type: str

@@ -1,7 +1,8 @@
-"""Which kinds the server's loaders know, and the Go type of each.
+"""The kinds that the server's loaders know, with their Go types.
 
-A loader's scheme knows the kinds of `admissionregistration.k8s.io` in all versions, and of `meta/v1` what every API
-group has; it then accepts only those of its own plugin. `List` and `Status` are known in any group and version.
+A loader's scheme knows the kinds of `admissionregistration.k8s.io` in all versions, and the kinds of `meta/v1` that
+every API group has. The loader then accepts only those of its own plugin. `List` and `Status` are known in any group
+and version.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 GROUP = "admissionregistration.k8s.io"
 SCHEME_NAME = "pkg/runtime/scheme.go:111"
-"""Name of the server's scheme in errors: its place in the code."""
+"""Name of the server's scheme in errors, which is a place in its source code."""
 
 _POLICIES = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 _BINDINGS = tuple(f"{kind}Binding" for kind in _POLICIES)
@@ -27,9 +28,9 @@ _UNVERSIONED = ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "L
 
 
 class Registered(Struct, frozen=True):
-    """A kind that a scheme knows and its Go type; `package` is the Go package that errors of decoding name.
+    """A kind that a scheme knows, with its Go type. `package` is the Go package in decoding errors.
 
-    `converted` is the Go type, with its package, that a scheme with conversion makes of it.
+    `converted` is the Go type, with its package, into which a converting scheme turns it.
     """
 
     kind: str
@@ -44,14 +45,14 @@ class Registered(Struct, frozen=True):
 
 
 class Scheme(Struct, frozen=True):
-    """Kinds by group, version and kind, and those known in every version."""
+    """Kinds by API version and kind, and those known in every version."""
 
     versioned: Mapping[tuple[str, str], Registered]
     unversioned: Mapping[str, Registered]
     name: str = "SCHEME"
 
     def lookup(self, api_version: str, kind: str) -> Registered | None:
-        """The kind of that version, None if it is not registered."""
+        """Return the kind of that version, or None if it is not registered."""
         return self.versioned.get((api_version, kind)) or self.unversioned.get(kind)
 
 

@@ -1,1 +1,1 @@
-"""Warnings about manifests that the server accepts and an operator would regret."""
+"""Warnings about manifests that the server accepts, although they are probably mistakes."""

@@ -1,4 +1,7 @@
-"""Warnings about apply configurations that write what is atomic: the API server refuses these (`mutating/patch/smd.go`, `findAtomics`)."""
+"""Warnings about apply configurations that write atomic fields.
+
+The API server refuses these (`mutating/patch/smd.go`, `findAtomics`).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from replay.manifests.loader import LoadedObject
 def lint_atomics(
     policy: LoadedObject, compiled: Sequence[CheckedExpression], context: LintContext
 ) -> Iterator[SilenceableWarning]:
-    """Yield a warning for each place that is atomic in all kinds that the policy matches, as far as these are known."""
+    """Yield a warning for each field that is atomic in all known kinds that the policy matches."""
     applying = [each for each in compiled if each.compiled.kind is ExpressionKind.APPLY_CONFIGURATION]
     if not applying:
         return
@@ -38,7 +41,7 @@ def lint_atomics(
 
 
 def _schemas(policy: LoadedObject, context: LintContext) -> Iterator[Schema | None]:
-    """Yield the schemas of the kinds that the policy matches, None for one that is not known."""
+    """Yield the schemas of the kinds that the policy matches. A schema is None if it is unknown."""
     for resource, subresource in named_resources(policy, context.discovery):
         kind = None if resource is None else resource.subresources.get(subresource) if subresource else resource.kind
         yield None if kind is None else context.schemas.for_kind(kind)
@@ -50,7 +53,7 @@ def _has_value(field: StructField) -> bool:
 
 
 def _is_atomic(schema: Schema, path: Sequence[str]) -> bool:
-    """Return whether a list, map or struct at a path is atomic. Items of lists stand at the path of their list."""
+    """Return whether a list, map or struct at a path is atomic. Items of lists have the path of their list."""
     for name in path:
         while (items := schema.items) is not None:
             schema = items

@@ -1,4 +1,4 @@
-"""The names of all warnings with the reason for each; a name never changes its meaning."""
+"""The names of all warnings, with the reason for each. A name never changes its meaning."""
 
 from __future__ import annotations
 

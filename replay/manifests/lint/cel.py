@@ -1,4 +1,4 @@
-"""Facts about an expression without evaluation: its names, and the operations that it needs."""
+"""Facts about an expression without evaluation: the names that it reads, and the operations that it requires."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from replay.manifests.lint.reading import SchemaPath, path_of, reading_of
 
 
 def mentions(ast: Ast, path: SchemaPath) -> bool:
-    """Whether the expression reads, tests or compares the path or something below it."""
+    """Return whether the expression reads, tests or compares the path or something below it."""
     reading = reading_of(ast)
     return any(below[: len(path)] == path for below in reading.paths | reading.guards)
 
 
 def compared_operations(ast: Ast) -> Iterator[tuple[str, int]]:
-    """The operations with which `request.operation` must equal for the whole expression to be true, with their offsets."""
+    """Yield the operations to which `request.operation` must be equal for a true result, with their offsets."""
     for node in conjuncts(ast.expr):
         if isinstance(node, Call) and node.function == operator.EQUALS:
             for one, other in (node.args, node.args[::-1]):

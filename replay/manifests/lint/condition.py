@@ -1,7 +1,7 @@
-"""What match conditions say where some fields of the request are known and all others are not.
+"""Evaluation of match conditions when only some fields of the request are known.
 
-A condition demands what its conjuncts test: `a.b == 'c' && has(a.d) && !has(a.e)`. Known fields are put into the expression, which is
-then evaluated with everything else unknown: what comes out is certain, whatever the request.
+The conjuncts of a condition are its requirements: `a.b == 'c' && has(a.d) && !has(a.e)`. Known fields replace their
+expressions, and everything else is unknown in the evaluation. A known result is then certain for every such request.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _UNKNOWN = Unknown((Missing("request", "the request is not known"),))
 
 
 class Condition(Struct, frozen=True):
-    """A condition as it is written, with the environment in which the server compiles it."""
+    """A condition with the environment in which the server compiles it."""
 
     env: Env
     expression: str
 
     def facts(self) -> Facts:
-        """The facts without which the condition is not true."""
+        """Return the facts that must hold if the condition is true."""
         ast = self.env.parse(self.expression)
         values: dict[SchemaPath, Value] = {}
         presence: dict[SchemaPath, bool] = {}
@@ -44,7 +44,7 @@ class Condition(Struct, frozen=True):
         return Facts(values, presence)
 
     def reading(self, facts: Facts, variables: Mapping[str, Reading] | None = None) -> Reading | None:
-        """What the condition reads where it is evaluated under facts, None where it cannot be parsed."""
+        """Return what the condition reads under facts, or None if it cannot be parsed."""
         ast = self.env.parse(self.expression)
         if isinstance(ast, Issues):
             return None
@@ -52,7 +52,7 @@ class Condition(Struct, frozen=True):
         return reading_of(replace(ast, expr=left), variables)
 
     def value(self, facts: Facts) -> Value:
-        """The value of the condition under facts: a bool, an `EvalError` or an `Unknown`."""
+        """Return the value of the condition under facts: a bool, an `EvalError` or an `Unknown`."""
         ast = self.env.parse(self.expression)
         if isinstance(ast, Issues):
             return _UNKNOWN
@@ -69,7 +69,7 @@ class Condition(Struct, frozen=True):
 
 
 def first_impossible(conditions: Sequence[Condition], known: Facts) -> int | None:
-    """The index of a condition that is false whenever all others are true; None where they can be true together."""
+    """Return the index of a condition that is false whenever all others are true, or None."""
     facts = [condition.facts() for condition in conditions]
     for index, condition in enumerate(conditions):
         # What the conditions before it demand is what a reader has in mind.

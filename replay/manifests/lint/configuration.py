@@ -1,4 +1,4 @@
-"""Warnings about an AdmissionConfiguration file that configures nothing."""
+"""Warnings about entries of an AdmissionConfiguration file that have no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings about the expressions of policies."""
+"""Warnings about the expressions of policies and webhook configurations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from replay.cellib.composition import Evaluated
 
 _LARGE = 200
-"""The size of lists, maps and texts that is taken for a large one."""
+"""Size of a large list, map or text, for cost estimates."""
 
 
 def lint_expressions(policy: LoadedObject, context: LintContext) -> Iterator[SilenceableWarning]:
@@ -58,7 +58,10 @@ def _lint_cost(policy: LoadedObject, checked: CheckedExpression) -> Iterator[Sil
 
 
 def _lint_namespace(policy: LoadedObject, checked: CheckedExpression) -> Iterator[SilenceableWarning]:
-    """`namespaceObject` in a match condition (`webhook/matchconditions/matcher.go` passes none)."""
+    """Yield a warning for `namespaceObject` in a match condition.
+
+    `webhook/matchconditions/matcher.go` passes no namespace.
+    """
     if any(path.startswith("namespaceObject") for path in checked.compiled.footprint):
         message = "`namespaceObject` is always null in a match condition: reading a field of it is an error"
         yield warned(policy, catalogue.NAMESPACE_IN_CONDITION, message, checked.path)
@@ -84,7 +87,10 @@ def _lint_never_true(policy: LoadedObject, checked: CheckedExpression) -> Iterat
 
 
 def _lint_never_together(policy: LoadedObject, compiled: list[CheckedExpression]) -> Iterator[SilenceableWarning]:
-    """Match conditions that contradict each other; what one of them says alone is said of it."""
+    """Yield a warning for match conditions that contradict each other.
+
+    A condition that is false by itself has its own warning.
+    """
     conditions = [each for each in compiled if each.compiled.kind is ExpressionKind.MATCH_CONDITION]
     groups = groupby(conditions, key=lambda each: each.path.partition("matchConditions")[0])
     for together in [list(group) for _, group in groups]:
@@ -103,13 +109,13 @@ def _lint_never_together(policy: LoadedObject, compiled: list[CheckedExpression]
 
 
 def _is_always_false(checked: CheckedExpression) -> bool:
-    """Whether the condition is false with nothing known about the request: `false && unknown` is false."""
+    """Return whether the condition is false for every request: `false && unknown` is false."""
     result = _evaluated(checked)
     return result.value is False and result.error is None and not result.unknown
 
 
 def _evaluated(checked: CheckedExpression, **constants: JSON) -> Evaluated:
-    """An expression with nothing known but some variables."""
+    """Return the result of an expression for which only some variables are known."""
     from replay.cellib.composition import Evaluation  # noqa: PLC0415 - one evaluation per condition
     from replay.cellib.expression import ExpressionCompiler  # noqa: PLC0415 - one evaluation per condition
     from replay.cellib.version import NEWEST  # noqa: PLC0415
@@ -124,9 +130,9 @@ def _evaluated(checked: CheckedExpression, **constants: JSON) -> Evaluated:
 def _lint_null_object(
     policy: LoadedObject, compiled: list[CheckedExpression], readings: dict[str, Reading]
 ) -> Iterator[SilenceableWarning]:
-    """`object` read on DELETE, where it is null, with nothing that tells the cases apart.
+    """Yield a warning for `object` that is read on DELETE, where it is null, without a test.
 
-    On CONNECT it is the options of the connection. Mutating policies are not asked where there is no object.
+    On CONNECT, `object` is the options of the connection. Mutating policies are not called without an object.
     """
     fails = policy.kind == "ValidatingAdmissionPolicy" and policy.value["spec"]["failurePolicy"] == "Fail"
     if not fails or "DELETE" not in operations_of(policy):

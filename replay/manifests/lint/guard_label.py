@@ -1,7 +1,8 @@
-"""Warnings about policies that protect labelled objects from updates, and that an update escapes by taking the label away.
+"""Warnings about policies that protect labelled objects from updates, although an update can remove the label.
 
-The rule: an UPDATE is judged by a label or annotation of `object` alone, though what is protected is the object as it was. What is said
-of the object otherwise is who changes it, or that it stays as it was; a policy that judges the new object is not meant.
+The rule: an UPDATE is judged only by a label or annotation of `object`, although the old object is the protected one.
+Otherwise the policy may only check who changes the object, or that it stays the same. Policies that judge the new
+object itself are not meant.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _UPDATE: tuple[SchemaPath, str] = (("request", "operation"), "UPDATE")
 def lint_guard_label(
     policy: LoadedObject, compiled: Sequence[CheckedExpression], context: LintContext
 ) -> Iterator[SilenceableWarning]:
-    """A label that decides whether an object is protected, looked at in the object that the update makes."""
+    """Yield a warning for a label that decides about protection and is read in the new object."""
     if policy.kind != "ValidatingAdmissionPolicy" or "UPDATE" not in operations_of(policy):
         return
     if not any("Deny" in (each.value["spec"].get("validationActions") or ()) for each in context.bindings(policy)):
@@ -72,7 +73,10 @@ class _Guard:
         self._paths = {path for each in self._readings.values() for path in _read(each)}
 
     def first_reading(self, kind: SchemaPath) -> str | None:
-        """The field whose expression looks at labels (or annotations) of the new object, if none looks at those of the old."""
+        """Return the path of the expression that reads labels (or annotations) of the new object.
+
+        None if some expression reads those of the old object.
+        """
         if any(path[1:3] == kind for path in self._paths if path[0] == "oldObject"):
             return None
         for field_path, reading in self._readings.items():
@@ -81,11 +85,11 @@ class _Guard:
         return None
 
     def is_escaped_without(self, kind: SchemaPath) -> bool:
-        """Whether the policy protects the object as it was, and surely admits an update that leaves it without labels."""
+        """Return whether the policy protects the old object, and certainly admits an update that removes its labels."""
         return self._is_protection() and self._admits(Facts(dict([_UPDATE]), {("object", *kind): False}))
 
     def _is_protection(self) -> bool:
-        """Whether it tells who may change what there was, or what of it; nothing else of the new object counts."""
+        """Return whether the policy only restricts who changes an object, or which parts stay the same."""
         old = {path[1:] for path in self._paths if path[0] == "oldObject"}
         new = {path[1:] for path in self._paths if path[0] == "object" and len(path) > 1}
         others = {
@@ -111,12 +115,12 @@ class _Guard:
 
 
 def _read(reading: Reading) -> set[SchemaPath]:
-    """The paths that are read or tested, without those on the way to others."""
+    """Return the paths that are read or tested, without the prefixes of other paths."""
     paths = reading.paths | reading.guards
     on_the_way = {path[:end] for path in paths for end in range(1, len(path))}
     return {path for path in paths if path not in on_the_way}
 
 
 def _is_among(path: SchemaPath, others: set[SchemaPath]) -> bool:
-    """Whether a path, something above it or something below it is among others."""
+    """Return whether a path, a prefix of it or something below it is among others."""
     return any(path[: len(each)] == each or each[: len(path)] == path for each in others if each)

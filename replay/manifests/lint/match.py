@@ -68,7 +68,10 @@ def _lint_rule(loaded: LoadedObject, rule: JSON, path: str, context: LintContext
 
 
 def _is_known(entry: str, groups: list[str], versions: list[str], context: LintContext) -> bool:
-    """Whether a rule's resource may exist: without a snapshot any group that is not Kubernetes' own may have it."""
+    """Return whether a rule's resource may exist.
+
+    Without a snapshot, any API group that is not of Kubernetes may have it.
+    """
     resource, _, subresource = entry.partition("/")
     if any(group == "*" or (context.namespaces is None and _is_custom(group)) for group in groups):
         return True
@@ -89,7 +92,7 @@ def _is_custom(group: str) -> bool:
 
 
 def _can_deny(loaded: LoadedObject, context: LintContext) -> bool:
-    """Whether it can refuse requests at all: by a binding that denies, or by its own failures."""
+    """Return whether an object can deny requests: by a binding that denies, or by failures of a webhook."""
     if loaded.kind == "ValidatingAdmissionPolicy":
         return any("Deny" in (each.value["spec"].get("validationActions") or ()) for each in context.bindings(loaded))
     if loaded.kind == "MutatingAdmissionPolicy":
@@ -120,7 +123,7 @@ def _looks_at_user(loaded: LoadedObject) -> bool:
 
 
 def _is_narrowed(loaded: LoadedObject, context: LintContext) -> bool:
-    """Whether selectors keep it away from some objects: its own, or those of all its bindings."""
+    """Return whether selectors exclude some objects: those of the object itself, or those of all its bindings."""
     if loaded.kind.endswith("WebhookConfiguration"):
         return all(_selects(webhook) for webhook in loaded.value.get("webhooks") or ())
     if _selects(loaded.value["spec"].get("matchConstraints") or {}):
@@ -133,7 +136,7 @@ def _selects(match: JSON) -> bool:
 
 
 def _matches(loaded: LoadedObject, group: str, resource: str) -> bool:
-    """Whether a rule matches a resource for writing."""
+    """Return whether a rule matches a resource on CREATE or UPDATE."""
     return any(_rule_matches(rule, group, resource) for rule in rules_of(loaded))
 
 

@@ -1,4 +1,4 @@
-"""Warnings about fields that an object or a request need not have, and that an expression reads without a test."""
+"""Warnings about optional fields of an object or request that an expression reads without a test."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OPTIONAL_METADATA = frozenset(
 _OPTIONAL_IN_REQUEST: frozenset[SchemaPath] = frozenset({("request", "subResource"), ("request", "requestSubResource")})
 _MAX_KINDS = 8
 _LABELLED = GroupVersionKind("", "v1", "Namespace")
-"""A kind whose objects have a label in any case, that of their name."""
+"""A kind whose objects always have a label, which is that of their name."""
 
 
 def readings_of(compiled: Sequence[CheckedExpression]) -> dict[str, Reading]:
@@ -51,9 +51,10 @@ def readings_of(compiled: Sequence[CheckedExpression]) -> dict[str, Reading]:
 def lint_optional_fields(
     policy: LoadedObject, compiled: Sequence[CheckedExpression], readings: dict[str, Reading], context: LintContext
 ) -> Iterator[SilenceableWarning]:
-    """Fields that an object need not have, read without a test in the expression, its variables or a match condition.
+    """Yield a warning for each optional field that is read without a test.
 
-    A variable is evaluated where it is read: it is reported, but what reads it may have tested before.
+    Tests count in the expression itself, in its variables and in match conditions. A variable is evaluated where it is
+    read. The warning is about the variable, but its reader may have tested the field.
     """
     fails = policy.value["spec"]["failurePolicy"] == "Fail"
     optional = _OptionalFields(policy, context)
@@ -96,7 +97,7 @@ def _shown(path: SchemaPath) -> str:
 
 
 def _demanded(checked: CheckedExpression) -> Iterator[SchemaPath]:
-    """The fields without which a validation denies in any case: `has(...)` that must be true."""
+    """Yield the fields without which a validation denies in any case: `has(...)` that must be true."""
     if checked.compiled.kind is not ExpressionKind.VALIDATION or checked.compiled.program is None:
         return
     for node in conjuncts(checked.compiled.program.ast.expr):
@@ -107,7 +108,7 @@ def _demanded(checked: CheckedExpression) -> Iterator[SchemaPath]:
 def _variables_used(
     checked: CheckedExpression, variables: dict[str, CheckedExpression], readings: dict[str, Reading]
 ) -> list[CheckedExpression]:
-    """The variables that an expression reads, and those that these read."""
+    """Return the variables that an expression reads, directly or through other variables."""
     used: dict[str, CheckedExpression] = {}
     pending = [checked]
     while pending:
@@ -118,7 +119,7 @@ def _variables_used(
 
 
 class _OptionalFields:
-    """Which fields the objects and requests that a policy matches may lack."""
+    """The fields that the objects and requests of a policy may lack."""
 
     def __init__(self, policy: LoadedObject, context: LintContext) -> None:
         resources = list(named_resources(policy, context.discovery))
@@ -136,7 +137,7 @@ class _OptionalFields:
         self._request = _OPTIONAL_IN_REQUEST if _may_lack_subresource(policy) else frozenset()
 
     def of(self, reading: Reading) -> set[SchemaPath]:
-        """The fields that an expression reads and that may be absent."""
+        """Return the optional fields that an expression reads."""
         return {part for path in reading.paths for part in self._parts(path)}
 
     def _parts(self, path: SchemaPath) -> Iterable[SchemaPath]:

@@ -1,7 +1,7 @@
-"""Which fields every object of a kind has when policies see it: required, defaulted, or demanded by the server's validation.
+"""The fields that every object of a kind has when policies see it: required, defaulted, or demanded by validation.
 
-Validating policies are asked after defaulting and validation (`k8s.io/apiserver/pkg/registry/generic/registry/store.go`). Mutating
-policies are asked before validation, but what is not valid is refused after them anyway.
+Validating policies run after defaulting and validation (`k8s.io/apiserver/pkg/registry/generic/registry/store.go`).
+Mutating policies run before validation, but an invalid object is refused after them anyway.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VALIDATED: Mapping[str, frozenset[SchemaPath]] = {
     _APPS + "ReplicaSetSpec": frozenset({("template",), _LABELS_OF_TEMPLATE}),
     _CORE + "ReplicationControllerSpec": frozenset({("selector",), ("template",), _LABELS_OF_TEMPLATE}),
 }
-"""Fields that the server requires besides the schema's (`Validate…` of `pkg/apis/*/validation`)."""
+"""Fields that the server requires in addition to the schema (`Validate…` of `pkg/apis/*/validation`)."""
 
 _WRITTEN_BY_PLUGINS: Mapping[str, frozenset[SchemaPath]] = {
     _CORE + "Pod": frozenset(
@@ -44,9 +44,9 @@ _BLANK: dict[str, Any] = {}
 
 
 def optional_fields(schema: Schema, path: SchemaPath) -> Iterator[int]:
-    """The lengths of those parts of a path that end in a field which an object of the kind may lack.
+    """Yield the lengths of those prefixes of a path whose last field may be missing.
 
-    `path` begins below the object.
+    `path` starts below the object.
     """
     at: Schema | None = schema
     around: list[Schema] = []
@@ -73,12 +73,15 @@ def optional_fields(schema: Schema, path: SchemaPath) -> Iterator[int]:
 
 
 def _is_there(schema: Schema, name: str) -> bool:
-    """Whether the schema says that the field is always there."""
+    """Return whether the schema says that the field is always present."""
     return name in schema.required or name in schema.always_written or name in schema.with_default
 
 
 def _is_demanded(around: list[Schema], path: SchemaPath) -> bool:
-    """Whether validation demands the last field of a path, or a plugin writes it; `around` are the structs along it."""
+    """Return whether validation demands the last field of a path, or a plugin sets it.
+
+    `around` are the structs on the path.
+    """
     return any(
         path[index:] in table.get(struct.name, ())
         for index, struct in enumerate(around)
@@ -95,7 +98,10 @@ def _is_defaulted(schema: Schema, path: SchemaPath) -> bool:
 
 
 def _besides(schema: Schema, path: SchemaPath) -> Iterator[dict[str, JSON]]:
-    """Yield nothing, and each other scalar field that may be beside the last field of a path."""
+    """Yield an empty map, then each other scalar field that may be beside the last field of a path.
+
+    Defaulting of one field may depend on another.
+    """
     yield _BLANK
     at: Schema | None = schema
     for name in path[:-1]:
@@ -108,7 +114,7 @@ def _besides(schema: Schema, path: SchemaPath) -> Iterator[dict[str, JSON]]:
 
 
 def _defaulted(schema: Schema, path: SchemaPath, beside: dict[str, JSON]) -> JSON:
-    """An object with just what a path needs, defaulted."""
+    """Return an object with only the fields on a path, defaulted."""
     value = _along(schema, path, beside)
     value["metadata"] = {"name": "example", **value.get("metadata", _BLANK)}
     set_defaults(schema, value)

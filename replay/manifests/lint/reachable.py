@@ -1,4 +1,4 @@
-"""What is left of an expression where some of its fields are known: operands that decide it, and branches that are taken."""
+"""Reduction of an expression by known fields: operands that decide and branches that are taken."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _LAZY = frozenset({operator.LOGICAL_AND, operator.LOGICAL_OR, operator.CONDITION
 
 
 class Facts(Struct, frozen=True):
-    """Fields of which something is known: the values of some, and whether others are there."""
+    """Facts about fields: the values of some, and the presence of others."""
 
     values: Mapping[SchemaPath, Value] = field(default_factory=dict)
     presence: Mapping[SchemaPath, bool] = field(default_factory=dict)
     is_read: bool = False
-    """Whether what is absent is read as an empty map, in which there is no field; else such a read is left as it is."""
+    """Whether an absent field is read as an empty map. Otherwise such a read stays in the expression."""
 
 
 def tested_paths(node: Expr) -> frozenset[SchemaPath]:
-    """The paths that an expression tests with `has()`, or selects with `.?`."""
+    """Return the paths that an expression tests with `has()`, or selects with `.?`."""
     return frozenset(
         path for each in descendants(node) if isinstance(each, Select | Call) and (path := _tested(each)) is not None
     )
@@ -46,9 +46,9 @@ def _tested(node: Expr) -> SchemaPath | None:
 
 
 def reachable(node: Expr, facts: Facts, evaluated: Evaluator) -> Expr:  # noqa: PLR0911 - one return a fact
-    """The expression without what is not evaluated, or does not count, where the facts are so.
+    """Return the expression without the parts that are not evaluated or do not count under the facts.
 
-    `evaluated` gives the value of an expression that reads nothing, None where it has none that a constant can be.
+    `evaluated` returns the value of an expression that reads nothing, or None if it has no constant value.
     """
     match node:
         case Select() if (path := path_of(node)) is not None:
@@ -70,7 +70,10 @@ def reachable(node: Expr, facts: Facts, evaluated: Evaluator) -> Expr:  # noqa: 
 
 
 def evaluator(env: Env, ast: Ast) -> Evaluator:
-    """What evaluates parts of an expression that read nothing; of other types than bool, int and string nothing is said."""
+    """Return a function that evaluates parts of an expression that read nothing.
+
+    It returns None for values other than bool, int and string.
+    """
 
     def evaluated(node: Expr) -> Value:
         checked = env.check(replace(ast, expr=node, macro_calls={}))
@@ -86,7 +89,7 @@ def evaluator(env: Env, ast: Ast) -> Evaluator:
 
 
 def _with_children(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The node with each expression below it changed."""
+    """Return the node with `change` applied to each child."""
     match node:
         case Select():
             return replace(node, operand=change(node.operand))
@@ -105,7 +108,7 @@ def _with_children(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def _decided(node: Call) -> Expr:
-    """An operator that need not evaluate all operands, as far as one decides it."""
+    """Return the reduced form of an operator that does not need all its operands."""
     if node.function == operator.CONDITIONAL:
         condition, one, other = node.args
         return (one if condition.value is True else other) if isinstance(condition, Const) else node
@@ -121,7 +124,7 @@ def _is(node: Expr, value: bool) -> bool:
 
 
 def _reads_nothing(node: Expr, bound: frozenset[str] = frozenset()) -> bool:
-    """Whether an expression names nothing but the variables of its own loops."""
+    """Return whether an expression names only the variables of its own loops."""
     if isinstance(node, Ident):
         return node.name in bound
     if isinstance(node, Comprehension):

@@ -1,7 +1,7 @@
-"""What an expression reads, and what it tests before: paths of fields, through loops, variables and what is passed on.
+"""The fields that an expression reads or tests, through loops, variables and function results.
 
-A path is a chain of fields from a root, `("object", "spec", "containers", "[]", "image")`; `[]` is any element of a list. What an
-expression reads of a CEL optional cannot fail and is no reading.
+A path is a chain of fields from a root, as in `("object", "spec", "containers", "[]", "image")`. `[]` is any element of
+a list. A read from a CEL optional cannot fail, so it does not count.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ SchemaPath = tuple[str, ...]
 ELEMENT = "[]"
 VARIABLES = "variables"
 _DISCRIMINATOR = "type"
-"""The field of a union that says which of its other fields is there."""
+"""The field of a union that says which of its other fields is set."""
 _OPTIONAL_MAKERS = frozenset({"optional.of", "optional.ofNonZeroValue"})
 _PASSING = frozenset({"dyn", "reverse", "sort", "slice", "distinct"})
 """Functions whose result is their argument, or a list of some of its elements."""
 
 
 class Origin(Struct, frozen=True):
-    """Possible sources of a value: paths whose value it is, and paths of its elements."""
+    """Possible sources of a value: paths of the value itself, and paths of its elements."""
 
     paths: frozenset[SchemaPath] = frozenset()
     elements: frozenset[SchemaPath] = frozenset()
     is_optional: bool = False
-    """Whether it is a CEL optional, whose missing field is no error."""
+    """Whether the value is a CEL optional, in which a missing field is no error."""
 
     @property
     def any_element(self) -> frozenset[SchemaPath]:
-        """Return the possible sources of an element."""
+        """The possible sources of an element."""
         return frozenset((*path, ELEMENT) for path in self.paths) | self.elements
 
 
@@ -43,7 +43,7 @@ _NOWHERE = Origin()
 
 
 class Reading(Struct, frozen=True):
-    """The paths that an expression reads, the paths that it tests for presence, and the variables that it reads."""
+    """The paths that an expression reads, those that it tests for presence, and the variables that it reads."""
 
     paths: frozenset[SchemaPath]
     guards: frozenset[SchemaPath]
@@ -51,19 +51,19 @@ class Reading(Struct, frozen=True):
     origin: Origin
 
     def is_guarded(self, path: SchemaPath) -> bool:
-        """Whether the path itself is tested somewhere in the expression, or the type that says which fields there are."""
+        """Return whether the expression tests the path itself, or the type of the union to which the field belongs."""
         return path in self.guards or (*path[:-1], _DISCRIMINATOR) in self.guards
 
 
 def reading_of(ast: Ast, variables: Mapping[str, Reading] | None = None) -> Reading:
-    """Return what a checked expression reads itself; `variables` tell the sources of each variable."""
+    """Return what a checked expression reads itself. `variables` has the sources of each variable."""
     tracer = _Tracer(variables or {})
     origin = with_deep_stack(lambda: tracer.trace(ast.expr, {}))
     return Reading(frozenset(tracer.paths), frozenset(tracer.guards), frozenset(tracer.variables), origin)
 
 
 def path_of(node: Expr) -> SchemaPath | None:
-    """The path of a chain of selections, None for anything else."""
+    """Return the path of a chain of selections, or None for another expression."""
     fields: list[str] = []
     while isinstance(node, Select):
         fields.append(node.field)
@@ -74,7 +74,7 @@ def path_of(node: Expr) -> SchemaPath | None:
 
 
 class _Tracer:
-    """Follows values through one expression."""
+    """Tracer of values through one expression."""
 
     def __init__(self, variables: Mapping[str, Reading]) -> None:
         self._known = variables
@@ -115,7 +115,7 @@ class _Tracer:
         return selected
 
     def _field(self, operand: Origin, field: str) -> Origin:
-        """A field of a value; one of `variables` is what the variable is."""
+        """Return the source of a value's field. A field of `variables` has the source of the variable."""
         paths = {(*path, field) for path in operand.paths if path != (VARIABLES,)}
         if (VARIABLES,) not in operand.paths:
             return Origin(frozenset(paths), is_optional=operand.is_optional)
@@ -155,7 +155,7 @@ class _Tracer:
         return traced[0] if node.function in _PASSING else _NOWHERE
 
     def _entry(self, operand: Origin, key: Expr) -> Origin:
-        """An element of a list, or the entry of a map: one with a constant key is like a field, and not read as one."""
+        """Return the source of a list element or map entry. A constant key is like a field, but does not count as read."""
         if isinstance(key, Const) and isinstance(key.value, str):
             return self._field(operand, key.value)
         return Origin(operand.any_element, is_optional=operand.is_optional)
@@ -183,7 +183,7 @@ def _any_of(origins: Iterable[Origin]) -> Origin:
 
 
 def _roots_compared_with_null(operands: tuple[Expr, ...]) -> frozenset[SchemaPath]:
-    """The variables that are compared with null; a field is read before it is compared."""
+    """Return the variables that are compared with null. A field is read before it is compared, so it does not count."""
     pairs = (operands, operands[::-1])
     return frozenset(
         (one.name,)
@@ -193,5 +193,5 @@ def _roots_compared_with_null(operands: tuple[Expr, ...]) -> frozenset[SchemaPat
 
 
 def _types(origins: Iterable[Origin]) -> frozenset[SchemaPath]:
-    """The fields that say which member of a union there is."""
+    """Return the paths of fields that select the member of a union."""
     return frozenset(path for each in origins for path in each.paths if path[-1] == _DISCRIMINATOR and len(path) > 2)

@@ -1,4 +1,4 @@
-"""The rules of a policy or webhook configuration: operations, and the kinds that they name."""
+"""The rules of a policy or webhook configuration: operations and resources."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
 
 def operations_of(loaded: LoadedObject) -> frozenset[str]:
-    """The operations that some rule of a policy, or of any webhook of a configuration, names."""
+    """Return the operations in the rules of a policy, or of any webhook of a configuration."""
     named = {operation for rule in rules_of(loaded) for operation in rule.get("operations") or ()}
     return _OPERATIONS if "*" in named else frozenset(named)
 
 
 def rules_of(loaded: LoadedObject) -> list[JSON]:
-    """The rules of a policy, or of all webhooks of a configuration."""
+    """Return the rules of a policy, or of all webhooks of a configuration."""
     if loaded.kind.endswith("WebhookConfiguration"):
         return [rule for webhook in loaded.value.get("webhooks") or () for rule in webhook.get("rules") or ()]
     constraints = loaded.value["spec"].get("matchConstraints") or {}
@@ -27,7 +27,7 @@ def rules_of(loaded: LoadedObject) -> list[JSON]:
 
 
 def named_resources(loaded: LoadedObject, discovery: Discovery) -> Iterator[tuple[APIResource | None, str]]:
-    """Each resource that the rules name with its subresource, None where it is a wildcard or not known."""
+    """Yield each resource of the rules with its subresource. The resource is None for a wildcard or if unknown."""
     for rule in rules_of(loaded):
         for group in rule.get("apiGroups") or ():
             for version in rule.get("apiVersions") or ():

@@ -23,9 +23,9 @@ from replay.manifests.served import NO_GATES, Gates
 from replay.manifests.static_rule import STATIC_SUFFIX
 
 _OF_API_HOOKS = frozenset({catalogue.OWN_NAMESPACE})
-"""Warnings that something else says of static hooks: they must not need the cluster at all."""
+"""Warnings that are not for static objects. Another warning says that these must not need the cluster at all."""
 _OF_STATIC_HOOKS = frozenset({catalogue.ADMISSION_LOCKOUT, catalogue.CLUSTER_WEBHOOK})
-"""Warnings about what API-based hooks cannot do: they never see their own kinds, and come with the cluster."""
+"""Warnings that are not for API-based objects. They never see their own kinds, and exist only with the cluster."""
 
 
 def lint(  # noqa: PLR0913 - all that a set may hold
@@ -38,9 +38,10 @@ def lint(  # noqa: PLR0913 - all that a set may hold
     own: Sequence[JSON] = (),
     gates: Gates = NO_GATES,
 ) -> list[SilenceableWarning]:
-    """The warnings about objects that the server accepts, directory by directory, by file and line.
+    """Return the warnings about objects that the server accepts, by directory, file and line.
 
-    `cluster` are objects of a snapshot, `own` those of the set that are no admission configuration, `gates` those of its server.
+    `cluster` are objects of a snapshot, `own` the objects of the set other than admission configuration, `gates` those
+    of its server.
     """
     warnings = list(lint_configuration(configuration)) if configuration is not None else []
     parts: Sequence[LoadedDirectory | LoadedApi] = directories if api is None else (*directories, api)

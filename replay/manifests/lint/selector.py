@@ -1,4 +1,4 @@
-"""Which namespaces a selector selects, for a warning; requests are matched by `replay.matching`."""
+"""Matching of selectors for warnings. Requests are matched by `replay.matching`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from replay.json import JSON
 
 
 def selects(selector: JSON, obj: JSON) -> bool:
-    """Whether a valid label selector selects an object by its labels."""
+    """Return whether a valid label selector matches an object by its labels."""
     labels = (obj.get("metadata") or {}).get("labels") or {}
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False

@@ -1,4 +1,4 @@
-"""A warning while it is not known yet whether it is silenced."""
+"""A warning that a comment can silence, and the context of all lints."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SILENCE = re.compile(r"#\s*replay:\s*silence\s+([a-z-]+(?:\s*,\s*[a-z-]+)*)")
 
 
 class SilenceableWarning(Struct, frozen=True):
-    """A warning, and the names that a comment in its document silences."""
+    """A warning, with the names that a comment in its document silences."""
 
     finding: Finding
     silenced: frozenset[str] = frozenset()
 
 
 class LintContext(Struct, frozen=True, dict=True):
-    """What lints may look at beside the object; `namespaces` is None without a snapshot of the cluster."""
+    """The context of lints: everything that they read besides the object. `namespaces` is None without a snapshot."""
 
     objects: Sequence[LoadedObject]
     discovery: Discovery
@@ -39,16 +39,16 @@ class LintContext(Struct, frozen=True, dict=True):
 
     @cached_property
     def schemas(self) -> Schemas:
-        """The schemas of all kinds of the minor; a set that reads no fields needs none."""
+        """The schemas of all kinds of the server version. They are only loaded if a set reads fields."""
         return Schemas(self.crds, self.version.minor)
 
     @cached_property
     def type_checker(self) -> TypeChecker:
-        """What the controller of policies says about their types."""
+        """The type checker of policies."""
         return TypeChecker(self.discovery, self.schemas, self.version)
 
     def bindings(self, policy: LoadedObject) -> list[LoadedObject]:
-        """The bindings of a policy."""
+        """Return the bindings of a policy."""
         kind = f"{policy.kind}Binding"
         return [
             loaded
@@ -60,7 +60,7 @@ class LintContext(Struct, frozen=True, dict=True):
 def warned(
     loaded: LoadedObject, name: str, message: str, field_path: str, severity: Severity = Severity.WARNING
 ) -> SilenceableWarning:
-    """A warning about a field of an object."""
+    """Return a warning about a field of an object."""
     subject = f"{loaded.kind}/{loaded.name}"
     position = loaded.position(field_path)
     finding = Finding(severity, name, message, loaded.path, position, field_path, subject)
@@ -68,5 +68,5 @@ def warned(
 
 
 def silenced_names(text: str) -> frozenset[str]:
-    """The names in comments `# replay: silence NAME, NAME` of a document."""
+    """Return the names in comments `# replay: silence NAME, NAME` of a document."""
     return frozenset(name.strip() for match in _SILENCE.finditer(text) for name in match[1].split(","))

@@ -1,4 +1,4 @@
-"""Warnings about webhooks: where they are called, and those that can keep themselves from starting because they must admit their own pods."""
+"""Warnings about webhooks: their addresses, and webhooks that must admit their own pods and so cannot start."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _CONTROLLER = "system:serviceaccount:kube-system:"
 
 
 class _Needed(Struct, frozen=True):
-    """A write without which a webhook does not answer through its Service, and the component that makes it."""
+    """A write that a webhook needs to answer through its Service, and the component that makes it."""
 
     group: str
     resource: str
@@ -101,7 +101,7 @@ def lint_own_namespace(loaded: LoadedObject, context: LintContext) -> Iterator[S
 
 
 def _namespace(client_config: JSON) -> str | None:
-    """Return the namespace of the answering Service, None if there is no Service."""
+    """Return the namespace of the answering Service, or None if there is no Service."""
     service = client_config.get("service")
     if service:
         return str(service["namespace"])
@@ -110,7 +110,10 @@ def _namespace(client_config: JSON) -> str | None:
 
 
 def _may_select(webhook: JSON, namespace: str, context: LintContext) -> bool:
-    """Whether the selectors certainly leave the namespace in; who selects by other labels has thought of it."""
+    """Return whether the selectors certainly include the namespace.
+
+    Selection by other labels is assumed to be deliberate.
+    """
     if webhook.get("objectSelector"):
         return False
     selector = webhook.get("namespaceSelector") or {}
@@ -138,7 +141,7 @@ def _matches(webhook: JSON, needed: _Needed) -> bool:
 
 
 def _is_asked(webhook: JSON, namespace: str, needed: _Needed) -> bool:
-    """Whether all match conditions are certainly true for the write."""
+    """Return whether all match conditions are certainly true for the write."""
     env = admission_env(NEWEST, ExpressionKind.MATCH_CONDITION, has_params=False, variables=None)
     resource, _, subresource = needed.resource.partition("/")
     values: dict[SchemaPath, JSON] = {

@@ -1,1 +1,1 @@
-"""Documents as nodes with their positions: YAML, JSON and protobuf as the server reads them."""
+"""Readers of YAML, JSON and protobuf documents, as the server reads them. Nodes have positions."""

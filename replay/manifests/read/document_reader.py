@@ -1,7 +1,8 @@
-"""One document to an object of a known kind: what the server's universal deserializer does, strictly.
+"""Strict decoding of one document into a known kind, as in the server's universal deserializer.
 
-JSON where the text begins with a brace, protobuf behind its four bytes, YAML otherwise. The kind is read first, keys
-compared without case; then the scheme is asked; then the document is decoded into that kind's type.
+A document is JSON if its text begins with a brace, protobuf if it begins with four certain bytes, and otherwise YAML.
+The kind is read first, with keys compared without case. Then the scheme resolves it, and the document is decoded into
+the kind's type.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ANONYMOUS = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind
 
 
 class DecodedObject(Struct, frozen=True):
-    """A decoded document: its Go type, its JSON as the server would write it, and its nodes for positions."""
+    """A decoded document: its Go type, its JSON as the server would write it, and its nodes with positions."""
 
     registered: Registered
     value: JSON
@@ -34,12 +35,15 @@ class DecodedObject(Struct, frozen=True):
 
 
 class UndecodableError(Exception):
-    """A document that the server cannot decode; `str()` is its text, `problems` are its parts and what else is wrong."""
+    """A document that the server cannot decode. `str()` is its text, `problems` are its parts and further problems."""
 
     def __init__(
         self, text: str, problems: Iterable[Problem], text_count: int = 1, *, untyped: Node | None = None
     ) -> None:
-        """`text_count`: how many of `problems`, from the first, the text itself tells; `untyped`: the kind is the problem."""
+        """`text_count` is the number of `problems`, from the first, in the text.
+
+        `untyped` is set if the kind is the problem.
+        """
         super().__init__(text)
         self.problems = tuple(problems)
         self.text_count = text_count
@@ -47,10 +51,7 @@ class UndecodableError(Exception):
 
 
 def read_object(data: bytes, line: int, scheme: Scheme) -> DecodedObject:
-    """Decode a document that begins at `line` of its file.
-
-    Raises UndecodableError.
-    """
+    """Decode a document that begins at `line` of its file. Raises UndecodableError."""
     if _JSON_PREFIX.match(data):
         try:
             node = read_json(data, Position(line, 1))
@@ -64,7 +65,7 @@ def read_object(data: bytes, line: int, scheme: Scheme) -> DecodedObject:
 
 
 def read_untyped(data: bytes, api_version: str, kind: str) -> Node | None:
-    """The nodes of a YAML or JSON document that is of this kind, or says nothing of its kind; None for an empty one.
+    """Return the nodes of a YAML or JSON document of this kind or without a kind. None for an empty document.
 
     Raises UndecodableError, also for another kind.
     """
@@ -84,10 +85,7 @@ def read_untyped(data: bytes, api_version: str, kind: str) -> Node | None:
 
 
 def read_item(node: Node, scheme: Scheme) -> DecodedObject:
-    """Decode an item of a `List`, which the server decodes from its JSON text.
-
-    Raises UndecodableError.
-    """
+    """Decode an item of a `List`, which the server decodes from its JSON text. Raises UndecodableError."""
     if isinstance(node, Mapping):
         return _typed(node, node.raw or marshal(plain(node)).encode(), scheme, [])
     # A null item has no text at all; of other values only the type is told.
@@ -122,7 +120,7 @@ def _read_protobuf_object(data: bytes, line: int, scheme: Scheme) -> DecodedObje
 
 
 def _typed(node: Node, data: bytes, scheme: Scheme, duplicates: list[Problem]) -> DecodedObject:
-    """Find the kind and decode into its type; `duplicates` are the keys that YAML gave twice."""
+    """Decode a document into the type of its kind. `duplicates` are the keys that YAML repeats."""
     api_version, kind = _version_and_kind(node, data)
     registered = scheme.lookup(api_version, kind)
     if registered is None:
@@ -141,10 +139,7 @@ def _typed(node: Node, data: bytes, scheme: Scheme, duplicates: list[Problem]) -
 
 
 def _version_and_kind(node: Node, data: bytes) -> tuple[str, str]:
-    """`apiVersion` and `kind`, each required.
-
-    Raises UndecodableError.
-    """
+    """Return `apiVersion` and `kind`, which are required. Raises UndecodableError."""
     type_meta = _told_version_and_kind(node)
     if type_meta["apiversion"].count("/") > 1:
         text = f"unexpected GroupVersion string: {type_meta['apiversion']}"
@@ -158,10 +153,7 @@ def _version_and_kind(node: Node, data: bytes) -> tuple[str, str]:
 
 
 def _told_version_and_kind(node: Node) -> dict[str, str]:
-    """`apiversion` and `kind` as far as a document tells them, keys compared without case.
-
-    Raises UndecodableError.
-    """
+    """Return `apiversion` and `kind`, or "" if they are missing. Keys are compared without case. Raises UndecodableError."""
     type_meta = {"apiversion": "", "kind": ""}
     if isinstance(node, Mapping):
         for entry in node.entries:
@@ -183,7 +175,10 @@ def _meta_error(target: str, value: Node, field: str) -> UndecodableError:
 
 
 def _not_registered(kind: str, api_version: str, node: Node, scheme: Scheme) -> UndecodableError:
-    """The error for a kind that the scheme does not know; the name of the scheme is a source position of the build."""
+    """Return the error for a kind that the scheme does not know.
+
+    The name of the scheme is a place in the server's source code.
+    """
     group, _, version = api_version.rpartition("/")
     where = f"the internal version of group {quote(group)}"
     if version != "__internal":

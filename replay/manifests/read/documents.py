@@ -1,8 +1,8 @@
 """The files of a manifest directory, their documents and their hash (`k8s.io/apiserver/pkg/admission/plugin/manifest`).
 
-Direct children only, `.yaml`, `.yml` and `.json` in any case, sorted by name; empty files are skipped and not hashed.
-All files are read and split before any document is decoded, so an unreadable last file is told before an invalid first
-one.
+Only direct children with `.yaml`, `.yml` or `.json` (in any case) are read, sorted by name. Empty files are skipped and
+not hashed. All files are read and split before any document is decoded. So an unreadable last file is reported before
+an invalid first one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SEPARATOR = b"---"
 
 
 class ManifestDocument(Struct, frozen=True):
-    """One document of a file, the `number`th, from 1; `line` is the line of the file on which `data` begins, from 1."""
+    """One document of a file, with its `number` from 1. `line` is the line on which `data` begins, from 1."""
 
     path: str
     line: int
@@ -40,10 +40,10 @@ class ManifestDocument(Struct, frozen=True):
 
 
 class Unreadable(Exception):  # noqa: N818 - a state of a file, reported as a finding
-    """A directory or file that cannot be read or split; `reason` is the server's text."""
+    """A directory or file that cannot be read or split. `reason` is the server's text."""
 
     def __init__(self, path: str, reason: str, line: int = 0) -> None:
-        """`line` is the line of a bad separator, 0 where the file as a whole is meant."""
+        """`line` is the line of a bad separator, or 0 for the file as a whole."""
         super().__init__(reason)
         self.path = path
         self.reason = reason
@@ -86,7 +86,10 @@ def read_directory(path: Path, ignored: frozenset[str] = frozenset()) -> Directo
 
 
 def is_manifest(path: Path) -> bool:
-    """Whether the loader reads this directory entry: by extension, and no directory (a link to one it tries to read)."""
+    """Return whether the loader reads this entry: by extension, and if it is not a directory.
+
+    It tries to read a link to a directory.
+    """
     extension = os.path.splitext(path.name)[1]  # noqa: PTH122 - `.yaml` alone has an extension for Go
     if path.name.startswith(".") and path.name.count(".") == 1:
         extension = path.name
@@ -94,9 +97,9 @@ def is_manifest(path: Path) -> bool:
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of one manifest file.
+    """Return the bytes of one manifest file.
 
-    Raises Unreadable, with the server's text where the server could not read it either.
+    Raises Unreadable, with the server's text if the server could not read it either.
     """
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
@@ -113,15 +116,15 @@ def read_file(path: Path) -> bytes:
 
 
 def os_reason(error: OSError) -> str:
-    """An operating system error as Go words it: lower case."""
+    """Return an operating system error in Go's wording, which is lower case."""
     return (error.strerror or str(error)).lower()
 
 
 def split_documents(path: str, data: bytes) -> Iterator[ManifestDocument]:
-    """The documents of a file, cut at lines that begin with `---` (`k8s.io/apimachinery/pkg/util/yaml.YAMLReader`).
+    """Return the documents of a file, split at lines that begin with `---`.
 
-    A separator with nothing before it belongs to the document that follows. White space around a document is cut, and
-    an empty one is skipped. Raises Unreadable for anything but a comment behind a separator.
+    See `k8s.io/apimachinery/pkg/util/yaml.YAMLReader`. White space around a document is cut, and empty documents are
+    skipped. Raises Unreadable if anything except a comment follows a separator.
     """
     return (replace(document, number=number) for number, document in enumerate(_split(path, data), 1))
 
@@ -146,7 +149,7 @@ def _split(path: str, data: bytes) -> Iterator[ManifestDocument]:
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Lines without their end; a carriage return before the line feed belongs to the end."""
+    """Return the lines without their ends. A carriage return before the line feed belongs to the end."""
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -160,7 +163,7 @@ def _document(path: str, first: int, lines: list[bytes]) -> Iterator[ManifestDoc
 
 
 def trim(data: bytes) -> tuple[bytes, int]:
-    """`data` without white space around it, and how many lines were cut at its start."""
+    """Return `data` without surrounding white space, and the number of lines cut at its start."""
     leading = _LEADING_SPACE.match(data)
     assert leading is not None
     end = len(data)

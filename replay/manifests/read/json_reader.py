@@ -1,7 +1,7 @@
-"""JSON text to nodes, with the errors of Go's `encoding/json` scanner.
+"""Reader of JSON text with the errors of Go's `encoding/json` scanner.
 
 Positions and the text of objects are kept, because an item of a `List` is decoded again from its own text. Bytes that
-are no UTF-8 and lone surrogate escapes become U+FFFD, as in Go.
+are not UTF-8 and lone surrogate escapes become U+FFFD, as in Go.
 """
 
 from __future__ import annotations
@@ -26,24 +26,21 @@ _UNPAIRED = re.compile("[\ud800-\udfff]")
 
 
 class JSONSyntaxError(Exception):
-    """The text is no JSON; `str()` is Go's wording."""
+    """Text that is not JSON. `str()` is Go's wording."""
 
     def __init__(self, message: str, position: Position) -> None:
-        """`position` is that of the character that cannot stand there."""
+        """`position` is that of the invalid character."""
         super().__init__(message)
         self.position = position
 
 
 def read_json(document: bytes, start: Position = START) -> Node:
-    """The one JSON value of a document that begins at `start` of its file.
-
-    Raises JSONSyntaxError.
-    """
+    """Return the JSON value of a document that begins at `start` of its file. Raises JSONSyntaxError."""
     return _Reader(document, start).read()
 
 
 def text_from_bytes(data: bytes) -> str:
-    """UTF-8 decoded as Go ranges over a string: each byte that is no UTF-8 is one U+FFFD."""
+    """Return UTF-8 text decoded as Go ranges over a string: each invalid byte becomes one U+FFFD."""
     return _UNPAIRED.sub("\ufffd", data.decode("utf-8", errors="surrogateescape"))
 
 
@@ -61,7 +58,7 @@ class _Open(Struct):
 
 
 class _Reader:
-    """Scans the document as Latin-1, so that an offset counts bytes, as Go's does."""
+    """Reader of one document. It decodes Latin-1, so that an offset counts bytes, as Go's does."""
 
     def __init__(self, document: bytes, start: Position) -> None:
         self._text = document.decode("latin-1")
@@ -70,7 +67,7 @@ class _Reader:
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", self._text))]
 
     def read(self) -> Node:
-        """Grammar: document = value. The stack is explicit, because the depth is the document's choice."""
+        """Read a document. Grammar: document = value. The stack is explicit, because the document controls the depth."""
         stack: list[_Open] = []
         while True:
             node = self._begin(stack)
@@ -83,7 +80,16 @@ class _Reader:
                 return node
 
     def _begin(self, stack: list[_Open]) -> Node | None:
-        """Grammar: value = scalar | "{" [key ":" | "}"] | "[" ["]"]; None where a value has to follow."""
+        """Read the start of a value, and return None if a value must follow.
+
+        Grammar: value = scalar
+
+        "{" [key ":"
+
+        "}"]
+
+        "[" ["]"].
+        """
         self._skip_space()
         opener = self._peek()
         if opener not in "{[":
@@ -101,7 +107,7 @@ class _Reader:
         return None
 
     def _continue(self, stack: list[_Open], node: Node) -> Node | None:
-        """Return what follows a value inside `stack[-1]`: "," and the next one (None), or the end of the container."""
+        """Read what follows a value inside `stack[-1]`: "," (returns None) or the end of the container (returns its node)."""
         top = stack[-1]
         top.nodes.append(node)
         self._skip_space()
@@ -117,7 +123,7 @@ class _Reader:
         return None
 
     def _key(self, top: _Open) -> None:
-        """Grammar: key = string ":"."""
+        """Read a key. Grammar: key = string ":"."""
         at = self._at
         if self._peek() != '"':
             raise self._error("looking for beginning of object key string")
@@ -139,7 +145,16 @@ class _Reader:
         return Mapping(position, tuple(entries), raw)
 
     def _scalar(self, opener: str) -> Scalar:
-        """Grammar: scalar = string | number | "true" | "false" | "null"."""
+        """Read a scalar. Grammar: scalar = string
+
+        number
+
+        "true"
+
+        "false"
+
+        "null".
+        """
         position = self._position(self._at)
         if opener == '"':
             return Scalar(position, self._string())
@@ -200,11 +215,11 @@ class _Reader:
         self._at = match.end()
 
     def _peek(self) -> str:
-        """The next byte; behind the end a space, which is what Go's scanner is fed there."""
+        """Return the next byte, or a space at the end, as Go's scanner does."""
         return self._text[self._at] if self._at < len(self._text) else " "
 
     def _error(self, context: str, *, spaces: bool = True) -> JSONSyntaxError:
-        """Return the error at the next byte; `spaces` allows a space here, so the end is reported as such."""
+        """Return the error at the next byte. With `spaces`, the end of the input is reported as such."""
         position = self._position(self._at)
         if spaces and self._at >= len(self._text):
             return JSONSyntaxError("unexpected end of JSON input", position)

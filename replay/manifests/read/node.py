@@ -1,4 +1,4 @@
-"""A decoded document with the position of each node, in any source format."""
+"""A decoded document with the position of each node, for all source formats."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ START = Position(1, 1)
 
 
 class Number(Struct, frozen=True):
-    """A number as JSON text: `10`, `1e1`, `-0.5`."""
+    """A number as JSON text, as in `10`, `1e1`, `-0.5`."""
 
     text: str
 
 
 class Scalar(Struct, frozen=True):
-    """null, a boolean, a number or a string."""
+    """A null, a boolean, a number or a string."""
 
     position: Position
     value: bool | str | Number | None
@@ -45,7 +45,7 @@ class Sequence(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """One key of a mapping with its value."""
+    """One key of a mapping, with its value."""
 
     key: str
     position: Position
@@ -53,10 +53,10 @@ class Entry(Struct, frozen=True):
 
 
 class Mapping(Struct, frozen=True):
-    """A mapping in the order in which the server meets the keys: sorted from YAML, as written from JSON.
+    """A mapping in the order in which the server meets the keys: sorted for YAML, as written for JSON.
 
     A JSON document may repeat keys. `raw` is the text of an object in a JSON document that is decoded on its own: an
-    item of a list, the configuration of a plugin.
+    item of a list, or the configuration of a plugin.
     """
 
     position: Position
@@ -64,7 +64,7 @@ class Mapping(Struct, frozen=True):
     raw: bytes | None = None
 
     def get(self, key: str) -> Node | None:
-        """The last value of `key`."""
+        """Return the last value of `key`, or None."""
         return next((entry.value for entry in reversed(self.entries) if entry.key == key), None)
 
 
@@ -99,7 +99,7 @@ def _child(node: Node, step: re.Match[str]) -> tuple[Position, Node] | None:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything below it, without recursion."""
+    """Yield the node and all nodes below it, without recursion."""
     pending = [node]
     while pending:
         current = pending.pop()
@@ -111,7 +111,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def node_from_json(value: JSON) -> Node:
-    """Plain JSON as nodes without a position."""
+    """Return plain JSON as nodes without positions."""
     if isinstance(value, dict):
         entries = (Entry(str(key), NOWHERE, node_from_json(item)) for key, item in value.items())
         return Mapping(NOWHERE, tuple(entries))

@@ -1,7 +1,7 @@
-"""Protobuf manifests: the server's deserializer takes them too, behind `k8s` and a zero byte.
+"""Reader of protobuf manifests. The server's deserializer accepts them after `k8s` and a zero byte.
 
-The message is turned into nodes by the field numbers of `schema` and then decoded like a document in JSON. Nobody writes
-manifests like that; but a directory that holds one must give the server's answer.
+The message becomes nodes by the field numbers of `schema`, and is then decoded like a JSON document. Such manifests are
+not used in practice, but a directory with one must give the server's answer.
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ _TYPE_META, _RAW = 1, 2
 
 
 class ProtobufError(Exception):
-    """The bytes are no such message; `str()` is close to the wording of the server's generated decoders."""
+    """Bytes that are not a valid message. `str()` resembles the wording of the server's generated decoders."""
 
 
 def envelope(data: bytes) -> tuple[str, str, bytes]:
-    """`(apiVersion, kind, message)` of a `runtime.Unknown`, which is what follows the four bytes.
-
-    Raises ProtobufError.
-    """
+    """Return `(apiVersion, kind, message)` of a `runtime.Unknown`, which follows the four bytes. Raises ProtobufError."""
     fields = dict(_fields(data))
     meta = dict(_fields(_as_bytes(fields.get(_TYPE_META, b""))))
     api_version, kind = (_as_bytes(meta.get(number, b"")).decode(errors="replace") for number in (1, 2))
@@ -43,7 +40,7 @@ def node_from_message(message: bytes, registered: Registered, position: Position
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Field numbers and values of a message, in order."""
+    """Yield the field numbers and values of a message, in order."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -79,7 +76,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _struct(message: bytes, go_type: str) -> dict[str, JSON]:
-    """Return a message as JSON. Embedded structs are separate messages there."""
+    """Return a message as JSON. Embedded structs are separate messages in it."""
     target = struct(go_type)
     assert target is not None
     value: dict[str, JSON] = {}

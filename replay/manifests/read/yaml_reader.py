@@ -1,7 +1,8 @@
-"""YAML text to nodes, as `sigs.k8s.io/yaml` turns it into JSON: YAML 1.1, the first document of the text only.
+"""Reader of YAML text as `sigs.k8s.io/yaml` turns it into JSON: YAML 1.1, only the first document of the text.
 
-libyaml parses (the server's parser is a port of it), and what the server does between its events and JSON is here:
-anchors, merge keys, duplicate keys, the limit on aliases, keys that become strings. Error texts are the server's.
+libyaml parses, because the server's parser is a port of it. This module does what the server does between parser events
+and JSON: anchors, merge keys, duplicate keys, the limit on aliases, and keys that become strings. Error texts are the
+server's.
 """
 
 from __future__ import annotations
@@ -20,20 +21,23 @@ from replay.manifests.read.yaml_resolver import UnresolvableError, YAMLValue, is
 
 _MAX_SERVER_DEPTH = 10_000
 _MAX_DEPTH = 300
-"""How deep we follow a document; the deepest field of any manifest is at 12."""
+"""Maximum depth of a document that we read. The deepest field of any manifest is at 12."""
 
 
 class YAMLSyntaxError(Exception):
-    """The text is not YAML, or cannot become JSON; `str()` is the server's wording."""
+    """Text that is not YAML or cannot become JSON. `str()` is the server's wording."""
 
     def __init__(self, message: str, position: Position) -> None:
-        """`position` is where the parser stood."""
+        """`position` is that of the parser."""
         super().__init__(message)
         self.position = position
 
 
 class DuplicateKey(Struct, frozen=True):
-    """A key given twice in one mapping: an error in strict decoding alone. `line` counts within the document."""
+    """A key that occurs twice in a mapping, an error only in strict decoding.
+
+    The line in `message` counts in the document.
+    """
 
     message: str
     position: Position
@@ -47,7 +51,10 @@ class YAMLDocument(Struct, frozen=True):
 
 
 class _Event(Struct, eq=False):
-    """A node of the event stream: a scalar (children is None), a sequence or a mapping (keys and values in turn)."""
+    """A node of the event stream.
+
+    It is a scalar (`children` is None), a sequence, or a mapping (keys and values in turn).
+    """
 
     line: int
     column: int
@@ -60,10 +67,7 @@ class _Event(Struct, eq=False):
 
 
 def read_yaml(document: bytes, first_line: int = 1) -> YAMLDocument:
-    """The first YAML document of the text, which begins at line `first_line` of its file.
-
-    Raises YAMLSyntaxError.
-    """
+    """Return the first YAML document of the text, which begins at line `first_line` of its file. Raises YAMLSyntaxError."""
     try:
         root = _compose(document)
     except yaml.YAMLError as error:
@@ -123,7 +127,7 @@ def _check_flow_scalar(event: yaml.NodeEvent, *, is_mapping: bool) -> None:
 
 
 class _UnsupportedScalarError(Exception):
-    """A scalar that the server's parser refuses and ours reads."""
+    """A scalar that the server's parser refuses and ours accepts."""
 
     def __init__(self, problem: str, position: Position) -> None:
         super().__init__(problem)
@@ -138,7 +142,7 @@ def _check_depth(depth: int, limit: int = _MAX_DEPTH) -> None:
 
 
 def _place(mark: yaml.error.Mark | yaml._yaml.Mark | None) -> Position:
-    """A mark, which counts from 0, as a position within the document."""
+    """Return a mark, which counts from 0, as a position within the document."""
     return Position(mark.line + 1, mark.column + 1) if mark is not None else START
 
 
@@ -159,7 +163,10 @@ def _node(event: yaml.NodeEvent, anchors: dict[str, _Event]) -> _Event:
 
 
 def _syntax_error(error: yaml.YAMLError, first_line: int) -> YAMLSyntaxError:
-    """Return the parser's error in the server's form: only scanner errors count lines from 1, and line 0 is omitted."""
+    """Return the parser's error in the server's form.
+
+    Only scanner errors count lines from 1, and line 0 is omitted.
+    """
     if isinstance(error, yaml.reader.ReaderError):
         return YAMLSyntaxError(f"yaml: {error.reason}", Position(first_line, 1))
     assert isinstance(error, yaml.MarkedYAMLError)
@@ -176,13 +183,13 @@ def _syntax_error(error: yaml.YAMLError, first_line: int) -> YAMLSyntaxError:
 
 
 class _Table(Struct):
-    """A mapping being filled: the identity of a key is its type and value, as in a Go map."""
+    """A mapping that is being filled. The identity of a key is its type and value, as in a Go map."""
 
     entries: dict[object, tuple[YAMLValue, Position, Node]] = field(default_factory=dict)
 
 
 class _Decoder:
-    """Turns the tree of events into nodes and counts what aliases expand to (`go.yaml.in/yaml/v2` decoder)."""
+    """Decoder of the event tree into nodes. It also counts the expansion of aliases (`go.yaml.in/yaml/v2` decoder)."""
 
     def __init__(self, first_line: int) -> None:
         self.duplicates: list[DuplicateKey] = []
@@ -194,7 +201,7 @@ class _Decoder:
         self._expanding: list[_Event] = []
 
     def decode(self, event: _Event) -> Node:
-        """The node of an event; an alias gives what it names, at the alias's own position.
+        """Return the node of an event. An alias gives the node that it names, at the alias's position.
 
         Raises YAMLSyntaxError.
         """
@@ -216,7 +223,7 @@ class _Decoder:
             raise YAMLSyntaxError("yaml: document contains excessive aliasing", Position(self._first_line, 1))
 
     def _allowed_ratio(self) -> float:
-        """How much of a document may come from aliases: 99 % of a small one, 10 % of a very large one."""
+        """Return the share of a document that may come from aliases: 99 % of a small one, 10 % of a very large one."""
         if self._decoded <= 400_000:
             return 0.99
         if self._decoded >= 4_000_000:
@@ -248,7 +255,7 @@ class _Decoder:
             raise self._error(event, f"yaml: {error}") from error
 
     def _fill(self, table: _Table, event: _Event) -> None:
-        """The entries of a mapping in order; a later key replaces an earlier one and is noted as a duplicate."""
+        """Add the entries of a mapping in order. A later key replaces an earlier one and counts as a duplicate."""
         assert event.children is not None
         for key, value in zip(event.children[::2], event.children[1::2], strict=True):
             if key.children is None and is_merge(key.text, key.tag, implicit=key.implicit) and key.alias_of is None:
@@ -264,7 +271,7 @@ class _Decoder:
             table.entries[identity] = (name, self._position(key), node)
 
     def _key(self, event: _Event) -> YAMLValue:
-        """The value of a key; only scalars can be keys."""
+        """Return the value of a key. Only scalars can be keys."""
         self._count()
         target = event.alias_of or event
         if target.children is not None:
@@ -273,7 +280,7 @@ class _Decoder:
         return self._value(target)
 
     def _merge(self, table: _Table, value: _Event) -> None:
-        """`<<`: a mapping, an alias of one, or a list of these; taken from the last, so that the first wins."""
+        """Merge `<<`: a mapping, an alias of one, or a list of these. The last is merged first, so that the first wins."""
         if value.children is None or value.is_mapping:
             self._merge_one(table, value)
             return
@@ -296,7 +303,7 @@ class _Decoder:
         self._expanding.pop()
 
     def _mapping(self, event: _Event, table: _Table) -> Mapping:
-        """The mapping with string keys, sorted as Go writes a map."""
+        """Return the mapping with string keys, sorted as Go writes a map."""
         entries: dict[str, Entry] = {}
         for key, position, node in table.entries.values():
             try:
@@ -317,7 +324,7 @@ class _Decoder:
 
 
 def _plain(node: Node) -> JSON:
-    """A node as plain values, for the few errors that print one."""
+    """Return a node as plain values, for the few errors that print one."""
     if isinstance(node, Mapping):
         return {entry.key: _plain(entry.value) for entry in node.entries}
     if isinstance(node, Sequence):

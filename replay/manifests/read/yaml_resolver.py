@@ -1,4 +1,4 @@
-"""Types of untagged and tagged YAML scalars as `go.yaml.in/yaml/v2` resolves them: YAML 1.1 with deviations.
+"""Types of untagged and tagged YAML scalars, as `go.yaml.in/yaml/v2` resolves them: YAML 1.1 with deviations.
 
 `yes` and `on` are booleans, `0o17` and `017` are octal, `1_0` is ten, `0:20` and dates stay strings.
 """
@@ -39,16 +39,16 @@ _DATE_TIME = re.compile(rf"{_DATE}(?:[Tt]{_TIME}(?:Z|[-+][0-9]{{2}}:[0-9]{{2}})|
 
 
 class UnresolvableError(Exception):
-    """A tag and a value that do not go together; `str()` is the reader's wording."""
+    """A value that does not fit its tag. `str()` is the reader's wording."""
 
 
 def is_merge(text: str, tag: str, *, implicit: bool) -> bool:
-    """Whether a key is the merge key `<<`."""
+    """Return whether a key is the merge key `<<`."""
     return text == "<<" and (implicit or tag == _MERGE)
 
 
 def resolve_scalar(text: str, tag: str, *, implicit: bool) -> YAMLValue:
-    """The value of a scalar; `implicit` is false for quoted and block scalars without a tag.
+    """Return the value of a scalar. `implicit` is false for quoted and block scalars without a tag.
 
     Raises UnresolvableError.
     """
@@ -79,7 +79,7 @@ def _resolve(text: str, tag: str) -> tuple[str, YAMLValue]:
 
 
 def _number(text: str) -> tuple[str, YAMLValue]:
-    """An integer or a float, underscores ignored; a string if it is neither."""
+    """Return an integer or a float, without underscores, or a string if the text is neither."""
     plain = text.replace("_", "")
     number = _integer(plain)
     if number is not None:
@@ -90,7 +90,10 @@ def _number(text: str) -> tuple[str, YAMLValue]:
 
 
 def _integer(text: str) -> int | None:
-    """`strconv.ParseInt` and `ParseUint` with base 0: up to 64 bits, a sign only on signed ones."""
+    """Return the integer of `strconv.ParseInt` or `ParseUint` with base 0, or None.
+
+    They have up to 64 bits, and a sign only if signed.
+    """
     sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
     value = None
     if _DECIMAL.fullmatch(digits):
@@ -110,7 +113,10 @@ def _is_finite(text: str) -> bool:
 
 
 def _binary(text: str) -> str:
-    """Base64, line breaks ignored; bytes that are no UTF-8 become U+FFFD when the value is written as JSON."""
+    """Return decoded Base64 without line breaks.
+
+    Bytes that are not UTF-8 become U+FFFD when the value is written as JSON.
+    """
     try:
         data = base64.b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
     except binascii.Error as error:
@@ -123,9 +129,9 @@ def _short(tag: str) -> str:
 
 
 def key_text(key: YAMLValue) -> str:
-    """A mapping key as a JSON object key (`sigs.k8s.io/yaml`).
+    """Return a mapping key as a JSON object key (`sigs.k8s.io/yaml`).
 
-    Raises UnresolvableError for null and for integers over 63 bits, which it refuses.
+    Raises UnresolvableError for null and for integers over 63 bits.
     """
     if isinstance(key, bool):
         return "true" if key else "false"
@@ -145,7 +151,7 @@ def _float_key(key: float) -> str:
 
 
 def _shortest_single(key: float) -> str:
-    """`strconv.FormatFloat(key, 'g', -1, 32)`: the fewest digits that give the same single-precision number."""
+    """Return the shortest text of a single-precision number (`strconv.FormatFloat(key, 'g', -1, 32)`)."""
     import struct  # noqa: PLC0415 - float keys are curiosities
 
     single = struct.unpack("f", struct.pack("f", key))[0]

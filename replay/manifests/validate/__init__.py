@@ -1,1 +1,1 @@
-"""The REST API's validation of admissionregistration objects, one module per part, one function per rule's home."""
+"""The REST API's validation of admissionregistration objects, one module for each part."""

@@ -1,7 +1,7 @@
-"""Which validation belongs to which kind, and how minors worded its errors that are worded otherwise today: the rules are the same.
+"""Validation by kind, and the wording of errors in earlier server versions. The rules are the same in all versions.
 
-Wordings are from `k8s.io/kubernetes/pkg/apis/admissionregistration/validation`, and `k8s.io/apimachinery/pkg/util/validation` for keys
-and values of labels.
+Wordings are from `k8s.io/kubernetes/pkg/apis/admissionregistration/validation`, and
+`k8s.io/apimachinery/pkg/util/validation` for keys and values of labels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from replay.manifests.validate.webhook import validate_webhook_configuration
 def validate(
     kind: str, obj: JSON, version: KubernetesVersion
 ) -> tuple[list[FieldError], tuple[CheckedExpression, ...]]:
-    """The errors of a defaulted object, and its expressions as they were compiled."""
+    """Return the errors of a defaulted object, and its compiled expressions."""
     has_params = kind.endswith("Policy") and obj["spec"].get("paramKind") is not None
     mutation = kind == "MutatingAdmissionPolicy"
     composed = mutation or (kind == "ValidatingAdmissionPolicy" and bool(obj["spec"].get("variables")))
@@ -47,7 +47,10 @@ def validate(
 
 
 class _Rewording(NamedTuple):
-    """The end of an error of fields with a name, since a minor and before."""
+    """Old wording `old` for the end `new` of an error.
+
+    It was used before minor version `since`, for fields with this name.
+    """
 
     since: int
     field: str
@@ -64,13 +67,13 @@ _REWORDED = (
 _MATCH_RESOURCES = "spec.matchResources"
 _MISSPELT_UNTIL = 31
 _MATCH_RESOUCES = "spec.matchResouces"
-"""The path of bindings' criteria as errors spelled it."""
+"""The path of a binding's matchResources, as early errors misspelled it."""
 
 _LENGTH = re.compile(rf"(must be no more than \d+) {WORDING.unit}\Z")
 
 
 def as_worded(error: FieldError, kind: str, version: KubernetesVersion) -> FieldError:
-    """An error of an object of a kind in the words of a minor."""
+    """Return an error of an object in the wording of a server version."""
     body = error.body
     for each in _REWORDED:
         if version.minor < each.since and error.path.endswith(each.field) and body.endswith(f": {each.new}"):

@@ -1,4 +1,4 @@
-"""Selectors, rules and match conditions, which policies, bindings and webhooks share."""
+"""Validation of selectors, rules and match conditions, which policies, bindings and webhooks share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_MATCH_CONDITIONS = 64
 
 
 def validate_match_resources(match_resources: JSON, path: str) -> Iterator[FieldError]:
-    """`matchConstraints` of a policy or `matchResources` of a binding, after defaulting; null is fine."""
+    """Yield the errors of `matchConstraints` or `matchResources`, after defaulting. Null is valid."""
     if match_resources is None:
         return
     match_policy = match_resources["matchPolicy"]
@@ -34,7 +34,7 @@ def validate_match_resources(match_resources: JSON, path: str) -> Iterator[Field
 
 
 def validate_mutating_operations(match_resources: JSON, path: str) -> Iterator[FieldError]:
-    """Mutating policies never see DELETE; the server names no index here."""
+    """Yield an error for DELETE in a mutating policy. The server's path has no index here."""
     for rule in (match_resources or {}).get("resourceRules") or []:
         for operation in rule.get("operations") or []:
             if operation not in MUTATING_OPERATIONS:
@@ -42,7 +42,7 @@ def validate_mutating_operations(match_resources: JSON, path: str) -> Iterator[F
 
 
 def validate_label_selector(selector: JSON, path: str) -> Iterator[FieldError]:
-    """A `metav1.LabelSelector`."""
+    """Yield the errors of a `metav1.LabelSelector`."""
     yield from validate_labels(selector.get("matchLabels"), f"{path}.matchLabels")
     for index, requirement in enumerate(selector.get("matchExpressions") or []):
         yield from _validate_requirement(requirement, f"{path}.matchExpressions[{index}]")
@@ -77,7 +77,7 @@ def _validate_named_rule(rule: JSON, path: str) -> Iterator[FieldError]:
 
 
 def validate_rule(rule: JSON, path: str) -> Iterator[FieldError]:
-    """A rule with operations, after defaulting."""
+    """Yield the errors of a rule with operations, after defaulting."""
     operations = rule.get("operations") or []
     if not operations:
         yield required(f"{path}.operations")
@@ -105,7 +105,7 @@ def _validate_wildcards(rule: JSON, field: str, what: str, path: str) -> Iterato
 
 
 def _validate_resources(resources: list[str], path: str) -> Iterator[FieldError]:
-    """Validate resources with subresources. A wildcard excludes what it covers if that comes later."""
+    """Yield the errors of resources and subresources. A wildcard is in conflict with a later entry that it covers."""
     if not resources:
         yield required(path)
     # As in the server, only the last resource without subresource decides whether there is one beside `*`.
@@ -131,7 +131,7 @@ def _validate_subresource(entry: str, wildcards: list[str], path: str) -> Iterat
 
 
 def validate_match_conditions(conditions: list[JSON], path: str, expressions: Expressions) -> Iterator[FieldError]:
-    """Validate match conditions. Their expressions see neither variables nor each other."""
+    """Yield the errors of match conditions. Their expressions see neither variables nor each other."""
     if len(conditions) > _MAX_MATCH_CONDITIONS:
         yield too_many(path, len(conditions), _MAX_MATCH_CONDITIONS)
     names: set[str] = set()

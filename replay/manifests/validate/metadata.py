@@ -1,4 +1,4 @@
-"""`metadata` (`k8s.io/apimachinery/pkg/api/validation/objectmeta.go`), as for objects without a namespace."""
+"""Validation of `metadata` (`k8s.io/apimachinery/pkg/api/validation/objectmeta.go`), for cluster-scoped objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXCLUSIVE_FINALIZERS = ("foregroundDeletion", "orphan")
 
 
 def validate_metadata(metadata: JSON) -> Iterator[FieldError]:
-    """The errors of `metadata`; maps are read in the order of their keys (the server's order is random)."""
+    """Yield the errors of `metadata`. Maps are read in the order of their keys. The server's order is random."""
     path = "metadata"
     if generate_name := metadata.get("generateName", ""):
         for problem in dns1123_subdomain(masked_prefix(generate_name)):
@@ -38,7 +38,7 @@ def validate_metadata(metadata: JSON) -> Iterator[FieldError]:
 
 
 def validate_labels(labels: JSON, path: str) -> Iterator[FieldError]:
-    """Keys and values of labels, or of a selector's `matchLabels`."""
+    """Yield the errors of keys and values of labels, or of a selector's `matchLabels`."""
     for key in sorted(labels or {}):
         for problem in qualified_name(key):
             yield invalid(path, key, problem)

@@ -1,4 +1,4 @@
-"""Policies and bindings (`k8s.io/kubernetes/pkg/apis/admissionregistration/validation`)."""
+"""Validation of policies and bindings (`k8s.io/kubernetes/pkg/apis/admissionregistration/validation`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DENY_AND_WARN = (
 
 
 def validate_validating_policy(policy: JSON, expressions: Expressions) -> Iterator[FieldError]:
-    """A ValidatingAdmissionPolicy."""
+    """Yield the errors of a ValidatingAdmissionPolicy."""
     yield from validate_metadata(policy["metadata"])
     spec = policy["spec"]
     yield from _validate_policy_head(spec)
@@ -56,7 +56,7 @@ def validate_validating_policy(policy: JSON, expressions: Expressions) -> Iterat
 
 
 def validate_mutating_policy(policy: JSON, expressions: Expressions) -> Iterator[FieldError]:
-    """A MutatingAdmissionPolicy."""
+    """Yield the errors of a MutatingAdmissionPolicy."""
     yield from validate_metadata(policy["metadata"])
     spec = policy["spec"]
     yield from _validate_policy_head(spec)
@@ -75,21 +75,21 @@ def validate_mutating_policy(policy: JSON, expressions: Expressions) -> Iterator
 
 
 def validate_validating_binding(binding: JSON) -> Iterator[FieldError]:
-    """A ValidatingAdmissionPolicyBinding."""
+    """Yield the errors of a ValidatingAdmissionPolicyBinding."""
     yield from validate_metadata(binding["metadata"])
     yield from _validate_binding_head(binding["spec"])
     yield from _validate_actions(binding["spec"].get("validationActions") or [], "spec.validationActions")
 
 
 def validate_mutating_binding(binding: JSON) -> Iterator[FieldError]:
-    """A MutatingAdmissionPolicyBinding."""
+    """Yield the errors of a MutatingAdmissionPolicyBinding."""
     yield from validate_metadata(binding["metadata"])
     yield from _validate_binding_head(binding["spec"])
     yield from validate_mutating_operations(binding["spec"].get("matchResources"), "spec.matchResources")
 
 
 def _validate_policy_head(spec: JSON) -> Iterator[FieldError]:
-    """Validate what both kinds of policies share: failurePolicy, paramKind, matchConstraints."""
+    """Yield the errors of the fields that both kinds of policies have: failurePolicy, paramKind, matchConstraints."""
     if spec["failurePolicy"] not in FAILURE_POLICIES:
         yield not_supported("spec.failurePolicy", spec["failurePolicy"], FAILURE_POLICIES)
     if (param_kind := spec.get("paramKind")) is not None:
@@ -211,7 +211,7 @@ def _validate_mutation(mutation: JSON, path: str, expressions: Expressions) -> I
 
 
 def _validate_binding_head(spec: JSON) -> Iterator[FieldError]:
-    """Validate what both kinds of bindings share: policyName, paramRef, matchResources."""
+    """Yield the errors of the fields that both kinds of bindings have: policyName, paramRef, matchResources."""
     policy_name = spec.get("policyName", "")
     if not policy_name:
         yield required("spec.policyName")

@@ -1,4 +1,7 @@
-"""Webhook configurations (`k8s.io/kubernetes/pkg/apis/admissionregistration/validation`, `k8s.io/apiserver/pkg/util/webhook`)."""
+"""Validation of webhook configurations.
+
+See `k8s.io/kubernetes/pkg/apis/admissionregistration/validation` and `k8s.io/apiserver/pkg/util/webhook`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _URL_FORM = "; desired format: https://host[/path]"
 
 
 def validate_webhook_configuration(configuration: JSON, expressions: Expressions) -> Iterator[FieldError]:
-    """A ValidatingWebhookConfiguration or MutatingWebhookConfiguration."""
+    """Yield the errors of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration."""
     yield from validate_metadata(configuration["metadata"])
     names: set[str] = set()
     for index, webhook in enumerate(configuration.get("webhooks") or []):
