@@ -80,15 +80,9 @@ class _Reader:
                 return node
 
     def _begin(self, stack: list[_Open]) -> Node | None:
-        """Read the start of a value, and return None if a value must follow.
+        """Read the start of a value. Return None if a value must follow.
 
-        Grammar: value = scalar
-
-        "{" [key ":"
-
-        "}"]
-
-        "[" ["]"].
+        Grammar: value = scalar | "{" [key ":" | "}"] | "[" ["]"].
         """
         self._skip_space()
         opener = self._peek()
@@ -145,16 +139,7 @@ class _Reader:
         return Mapping(position, tuple(entries), raw)
 
     def _scalar(self, opener: str) -> Scalar:
-        """Read a scalar. Grammar: scalar = string
-
-        number
-
-        "true"
-
-        "false"
-
-        "null".
-        """
+        """Read a scalar. Grammar: scalar = string | number | "true" | "false" | "null"."""
         position = self._position(self._at)
         if opener == '"':
             return Scalar(position, self._string())
