@@ -101,13 +101,13 @@ class Chain:
         overlays: Sequence[Overlay] | None = None,
         versions: Sequence[KubernetesVersion] = (),
     ) -> None:
-        """`schemas` include the custom kinds of the cluster; those of the sets are added.
+        """Compile the sets.
 
-        `authorizer` returns the authorizer for a lister's time. If the authorizers of the sets differ, `asked_by` wraps
-        the lister of a request, and of what the set with an index sees of it, so that `authorizer` recognizes the set.
-        `plugins` are all plugins of the server, in its order. `overlays` are the objects that each set lays over the
-        cluster; None takes them from the sets. `versions` are the server minors of each set, empty if all have
-        `version`.
+        `schemas` include the custom kinds of the cluster, and those of the sets are added. `authorizer` returns the
+        authorizer for a lister's time. If the authorizers of the sets differ, `asked_by` wraps a request's lister with
+        the index of the set, so that `authorizer` recognizes the set. `plugins` are all plugins of the server, in its
+        order. `overlays` are the objects that each set lays over the cluster. None takes them from the sets. `versions`
+        are the server minors of each set, empty if all have `version`.
         """
         self._sets = len(sets)
         own = [each for manifests in sets for each in definitions(manifests.objects)]

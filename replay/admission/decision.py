@@ -42,7 +42,7 @@ class Denial(Struct, frozen=True):
 
     @property
     def is_of_mutation(self) -> bool:
-        """Whether a mutating policy failed.
+        """Return whether a mutating policy failed.
 
         Its reason is Invalid, but its status that of Forbidden (`mutating.dispatcher`).
         """

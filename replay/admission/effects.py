@@ -24,7 +24,7 @@ class Effects(Struct):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the plugin had no effect."""
+        """Return whether the plugin had no effect."""
         said = self.calls or self.denials or self.undetermined or self.mutated or self.warnings
         return not (said or self.audit_annotations)
 

@@ -38,7 +38,7 @@ class GroupVersionResource(NamedTuple):
 
     @property
     def group_resource(self) -> GroupResource:
-        """The same resource without its version."""
+        """Return the same resource without its version."""
         return GroupResource(self.group, self.resource)
 
 

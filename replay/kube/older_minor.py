@@ -32,7 +32,7 @@ def is_served(kind: GroupVersionKind, minor: int) -> bool:
 
 
 def gone_kinds(minor: int) -> Mapping[GroupVersionKind, str]:
-    """The kinds of a minor that the newest minor lacks, with the names of their types."""
+    """Return the kinds of a minor that the newest minor lacks, with the names of their types."""
     return {GroupVersionKind(*kind): name for last, *kind, name in _differences()["gone"] if minor <= last}
 
 

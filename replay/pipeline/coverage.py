@@ -98,9 +98,9 @@ def kind_of(record: RequestRecord) -> RequestKind:
 
 
 def coverage(scenario: Scenario, options: Options, progress: Progress, *, secrets: bool = False) -> CoverageResult:
-    """Measure the coverage of a log for the given sets; without sets, for any possible policy.
+    """Measure the coverage of a log for the given sets, or without sets for any possible policy.
 
-    `secrets` lets the audit policy record Secrets. Raises ReplayError for unusable input.
+    `secrets` lets the audit policy record Secrets. Raise ReplayError for unusable input.
     """
     prepare_workers(options)
     manifests = manifests_of(scenario)

@@ -124,7 +124,7 @@ class Filling(Struct, frozen=True):
 
     @contextmanager
     def _alone(self) -> Iterator[Storage]:
-        """Lock the store against other live ingests; create it if needed."""
+        """Lock the store against other live ingests. Create it if needed."""
         with self._store() as store:
             store.append((), None)
         with ExitStack() as stack:

@@ -185,7 +185,7 @@ class Cluster:
         return listing
 
     def is_written(self, kind: GroupVersionKind, namespace: str, name: str) -> bool:
-        """Whether the log has a write to a known object."""
+        """Return whether the log has a write to a known object."""
         return self._keys[kind.group, kind.kind][kind.group, kind.kind, namespace, name] is not None
 
     def begins_in(self, record: RequestRecord) -> bool:
@@ -207,7 +207,7 @@ class Cluster:
 
     @cached_property
     def newest_revision(self) -> int:
-        """The highest revision in the snapshot, which was taken when or after that revision was stored; 0 if no object has one."""
+        """The highest revision in the snapshot, which was taken at or after it. 0 if no object has one."""
         return max((revision(obj.get("metadata")) or 0 for obj in self.snapshot), default=0)
 
     def is_covered(self, kind: GroupVersionKind) -> bool:
@@ -273,7 +273,7 @@ class Listing:
     """The objects of a kind in one or all namespaces, listed once for all requests between two writes."""
 
     def __init__(self, keys: Sequence[ObjectKey], histories: Iterable[History]) -> None:
-        """`keys` are all objects that ever existed, in list order; `histories` are their histories."""
+        """Keep the objects. `keys` are all objects that ever existed, in list order. `histories` are their histories."""
         self.keys = keys
         effects = [effect for history in histories for effect in history.effects]
         self._starts = sorted(effect.start for effect in effects)

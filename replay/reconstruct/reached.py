@@ -201,7 +201,7 @@ def _webhook(text: str) -> str:
 
 
 def _is_of_kubernetes(owner: str) -> bool:
-    """Whether an annotation's prefix belongs to a component of Kubernetes."""
+    """Return whether an annotation's prefix belongs to a component of Kubernetes."""
     if owner.endswith(".static.k8s.io"):
         return False
     return f".{owner}".endswith((".k8s.io", ".kubernetes.io")) or "." not in owner

@@ -54,22 +54,22 @@ class Collecting(NamedTuple):
 
     @property
     def causing_request(self) -> CausingRequest | None:
-        """Always None: no caller needs the request that changed what policies look up."""
+        """Return None. No caller needs the request that changed the looked-up objects."""
         return None
 
     @property
     def own(self) -> CausingRequest:
-        """This request, in the form in which consequences name their cause."""
+        """The request, in the form in which consequences name their cause."""
         return CausingRequest(self.collection.record.audit_id, label(self.collection.record))
 
     @property
     def by_controller(self) -> bool:
-        """True if the namespace controller sends the request, to empty a namespace."""
+        """Return whether the namespace controller sends the request, to empty a namespace."""
         return self.collection.record.user.username == NAMESPACE_CONTROLLER
 
     @property
     def admitted(self) -> RequestEnd:
-        """The answer if nothing refuses the request."""
+        """Return the result of the request if nothing denies it."""
         return DELETED if self.collection.is_refused else self.logged
 
 

@@ -44,7 +44,10 @@ class Collection(Struct, frozen=True, dict=True):
 
     @cached_property
     def is_refused(self) -> bool:
-        """Whether admission or authorization refused the request in the log. The answer does not say for which object."""
+        """Return whether admission or authorization refused the request in the log.
+
+        The answer does not say for which object.
+        """
         return answered(self.record).cause in (Cause.DENIED, Cause.FORBIDDEN)
 
     def selects(self, exchange: Exchange, obj: Known) -> bool | None:

@@ -20,7 +20,7 @@ def may_apply(record: RequestRecord) -> bool:
 
 
 def is_apply(exchange: Exchange) -> bool:
-    """Whether a request is a server-side apply."""
+    """Return whether a request is a server-side apply."""
     return exchange.record.verb == "patch" and form_of(exchange) is PatchForm.APPLY
 
 

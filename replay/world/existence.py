@@ -56,7 +56,7 @@ class Existence:
 
     @property
     def now(self) -> bool:
-        """Whether the object exists now."""
+        """Return whether the object exists now."""
         return self.at(self.passed)
 
 

@@ -71,7 +71,7 @@ class Lookups(Struct, frozen=True, dict=True):
 
     @cached_property
     def _served(self) -> dict[str, frozenset[str] | None]:
-        """By definition name, the versions served under the candidate; None if they are unknown."""
+        """Return the versions served under the candidate by definition name. None if they are unknown."""
         return {key[3]: _served(state) for key, state in self.states.items() if key[:2] == DEFINITION}
 
     def _may_authorize(self, record: RequestRecord) -> bool:
@@ -85,7 +85,7 @@ class Lookups(Struct, frozen=True, dict=True):
 
     @cached_property
     def _signs(self) -> tuple[str, ...]:
-        """Texts that an annotation contains if RBAC may decide differently; empty if no RBAC object differs.
+        """Return texts that occur in an annotation if RBAC may decide differently. Empty if no RBAC object differs.
 
         Most requests were allowed by other authorizers, and this search avoids parsing their annotations. A name that
         JSON may escape matches every annotation.

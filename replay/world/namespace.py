@@ -32,17 +32,17 @@ class NamespaceAt(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether the namespace differs from the log."""
+        """Return whether the namespace differs from the log."""
         return self.state is not None
 
     @property
     def is_absent(self) -> bool:
-        """Whether the namespace does not exist."""
+        """Return whether the namespace does not exist."""
         return isinstance(self.state, Known) and self.state.value is None
 
     @property
     def is_terminating(self) -> bool:
-        """Whether the namespace is being deleted, so that nothing can be created in it."""
+        """Return whether the namespace is being deleted, so that nothing can be created in it."""
         return isinstance(self.state, Known) and bool(get(self.state.value, ("status", "phase")) == "Terminating")
 
     @property

@@ -123,7 +123,7 @@ class ControllerPods:
         self.refused: list[RefusedPods] = []
 
     def follow(self, step: WorldStep, branches: tuple[Branch, ...], *, is_alone: bool) -> None:
-        """Process the object's state after a request; `is_alone` says that the object does not exist in the log."""
+        """Process the object's state after a request. `is_alone` says that the object does not exist in the log."""
         # Of a Deployment the pods of each template are others; the log tells of those of its own StatefulSet or Job.
         template = self._wanted(branches) if is_alone or self._maker.kind == "ReplicaSet" else None
         key = b"" if template is None else template_key(template)

@@ -83,7 +83,7 @@ class Branch(NamedTuple):
 
     @property
     def is_absent(self) -> bool:
-        """Whether the object is known to be absent."""
+        """Return whether the object is known to be absent."""
         return isinstance(self.state, Known) and self.state.value is None
 
 

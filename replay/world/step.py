@@ -50,7 +50,10 @@ class WorldStep:
         namespace: NamespaceAt,
         existence: Existence,
     ) -> None:
-        """`existence` says whether the log's object exists; `namespace` is the state of the request's namespace under the candidate."""
+        """Keep the inputs. `existence` says whether the log's object exists.
+
+        `namespace` is the request's namespace under the candidate.
+        """
         self.exchange = step.exchange
         self.record = self.exchange.record
         self.place = LogPosition(self.record.seq, 0)
@@ -91,22 +94,22 @@ class WorldStep:
 
     @property
     def olds(self) -> OldObjects:
-        """History of the object in the log."""
+        """The history of the object in the log."""
         return self._rebuild_step.olds
 
     @cached_property
     def own(self) -> CausingRequest:
-        """This request, in the form in which consequences name their cause."""
+        """The request, in the form in which consequences name their cause."""
         return CausingRequest(self.record.audit_id, label(self.record))
 
     @cached_property
     def existed(self) -> bool:
-        """Whether the object existed in the log before the request."""
+        """Return whether the object existed in the log before the request."""
         return self._existence.at(self._position)
 
     @cached_property
     def request(self) -> ReplayRequest:
-        """The request as in the log, rebuilt on demand: most steps do not need it."""
+        """The request as in the log, rebuilt on demand because most steps do not need it."""
         return self._rebuilder.of_step(self._rebuild_step)
 
     @cached_property
@@ -116,17 +119,17 @@ class WorldStep:
 
     @property
     def around_differs(self) -> bool:
-        """Whether the namespace, or an object that policies look up, differs from the log."""
+        """Return whether the namespace, or an object that policies look up, differs from the log."""
         return self.namespace.differs or bool(self.lookups.states)
 
     @cached_property
     def is_redefined(self) -> bool:
-        """Whether the definition of the resource differs from the log."""
+        """Return whether the definition of the resource differs from the log."""
         return self.lookups.redefines(self.record, self.log_lister)
 
     @cached_property
     def failed_by_definition(self) -> bool:
-        """Whether the request failed in the log because of a definition that differs under the candidate."""
+        """Return whether the request failed in the log because of a definition that differs under the candidate."""
         return self.is_redefined and self._judge.failed_by_definition(self.request, self.old, self.log_lister)
 
     @cached_property
@@ -174,7 +177,7 @@ class WorldStep:
 
     @cached_property
     def plugin(self) -> str:
-        """Built-in plugin that denied the request in the log, empty if none did."""
+        """The built-in plugin that denied the request in the log, empty if none did."""
         return denied_by(self.record.status_message, self.record.resource)
 
     @cached_property
@@ -188,7 +191,7 @@ class WorldStep:
 
     @property
     def conflicts(self) -> bool:
-        """Whether the request names an outdated version under the candidate, and named one in the log or found no object there.
+        """Return whether the request names an outdated version under the candidate, and named one in the log or found no object there.
 
         An eviction that policies refused reveals neither, because admission comes first.
         """
@@ -198,7 +201,7 @@ class WorldStep:
 
     @property
     def may_conflict(self) -> bool:
-        """Whether the request names a version of the log that differs here.
+        """Return whether the request names a version of the log that differs here.
 
         The client may have read another version under the candidate.
         """
@@ -211,7 +214,7 @@ class WorldStep:
 
     @cached_property
     def is_of_new_version(self) -> bool:
-        """Whether the request is a creation that names a version.
+        """Return whether the request is a creation that names a version.
 
         The storage refuses these before any lookup (`etcd3.store.Create`).
         """
@@ -231,13 +234,13 @@ class WorldStep:
 
     @cached_property
     def is_of_namespace(self) -> bool:
-        """Whether the request failed in the log because of its namespace."""
+        """Return whether the request failed in the log because of its namespace."""
         how_far = progress(self.exchange)
         return how_far is not None and (how_far.plugin == _LIFECYCLE or how_far.reason in _OF_THE_NAMESPACE)
 
     @cached_property
     def is_invalid_by_current(self) -> bool:
-        """Whether the log's object was invalid because the baseline had mutated it."""
+        """Return whether the log's object was invalid because the baseline had mutated it."""
         if self.record.code != INVALID.code or self.logged.cause == Cause.DENIED or self.is_reached:
             return False
         mutation = self._rebuilder.mutation
@@ -266,7 +269,7 @@ class WorldStep:
 
     @cached_property
     def decisions(self) -> tuple[Decision, Decision]:
-        """Decisions of the baseline and the candidate about the log's request."""
+        """The decisions of the baseline and the candidate about the log's request."""
         current, candidate = self._judge.decide(self.request, self.log_lister)
         return current, candidate
 
@@ -293,7 +296,7 @@ class WorldStep:
 
     @cached_property
     def is_made_invalid(self) -> bool:
-        """Whether the candidate's mutations make the object invalid, or it violates the candidate's definition."""
+        """Return whether the candidate's mutations make the object invalid, or it violates the candidate's definition."""
         if (
             self.is_redefined
             and self.is_creation
@@ -305,7 +308,7 @@ class WorldStep:
 
     @property
     def is_newly_denied(self) -> bool:
-        """Whether the candidate denies the log's own request, which the baseline admits."""
+        """Return whether the candidate denies the log's own request, which the baseline admits."""
         if self.alone is not None or not self.is_finding:
             return self.alone is not None and self.alone.result.cause == Cause.DENIED
         if self.is_undetermined or not self.is_reached:
@@ -315,7 +318,10 @@ class WorldStep:
 
     @property
     def causing_request(self) -> CausingRequest | None:
-        """The request that changed a looked-up object; None if this request is denied by itself, as it is its own cause then."""
+        """The request that changed a looked-up object.
+
+        None if this request is denied by itself, because it is then its own cause.
+        """
         return (
             self.lookups.causing_request
             if self.lookups.causing_request is not None and not self.is_newly_denied
@@ -324,20 +330,20 @@ class WorldStep:
 
     @cached_property
     def is_stored(self) -> bool:
-        """Whether the log's request stored something."""
+        """Return whether the log's request stored something."""
         if is_creation(self.record):
             return self.exchange.succeeded and not self.is_dry
         return self.exchange.succeeded and not self.is_dry and self.olds.history.index_of(self.exchange) is not None
 
     @property
     def stores(self) -> bool:
-        """Whether the request stores the object if it succeeds."""
+        """Return whether the request stores the object if it succeeds."""
         is_write = self.record.verb in ("create", "update", "patch", "delete") and not self.is_dry
         return is_write and self.record.subresource not in NO_WRITE
 
     @cached_property
     def is_creation(self) -> bool:
-        """Whether the log's request created the object itself."""
+        """Return whether the log's request created the object itself."""
         if self.record.subresource or self.record.verb == "delete":
             return False
         if self.record.verb == "create" or self.exchange.succeeded:
@@ -370,7 +376,7 @@ class WorldStep:
 
     @property
     def is_removed(self) -> bool:
-        """Whether the log's object no longer exists after the request."""
+        """Return whether the log's object no longer exists after the request."""
         return not self._existence.at(self._position + 1)
 
     @property
@@ -389,5 +395,5 @@ class WorldStep:
 
     @cached_property
     def uids_of_owners(self) -> Sequence[str]:
-        """UIDs of the owners of the object that the request creates."""
+        """The UIDs of the owners of the object that the request creates."""
         return self.owners if self.owners is not None else uids_of_controllers(self.exchange)

@@ -80,7 +80,7 @@ class _Limit:
 
 
 def _source_and_object(review: Review) -> str:
-    """The parts joined without a separator."""
+    """Return the parts joined without a separator."""
     event = review.object
     source, involved = event.get("source") or {}, event.get("involvedObject") or {}
     fields = ("kind", "namespace", "name", "uid", "apiVersion")

@@ -12,7 +12,7 @@ class UnknownInputError(Exception):
     """A plugin read an unknown value."""
 
     def __init__(self, missing: Missing) -> None:
-        """`missing` says what and why."""
+        """Keep the unknown part and the reason in `missing`."""
         super().__init__(missing.reason)
         self.missing = missing
 

@@ -68,12 +68,12 @@ class Review(Struct, dict=True):
 
     @cached_property
     def old_object(self) -> JSON:
-        """The old object as plain JSON, None if there is none; raises UnknownInputError."""
+        """Return the old object as plain JSON, or None if there is none. Raise UnknownInputError."""
         return known(self.attributes.old_object)
 
     @property
     def resource(self) -> str:
-        """`resource`, or `resource.group`, without the subresource."""
+        """Return `resource`, or `resource.group`, without the subresource."""
         return str(self.attributes.resource.group_resource)
 
     def is_resource(self, group: str, resource: str, *subresources: str) -> bool:
@@ -88,7 +88,7 @@ class Review(Struct, dict=True):
 
     @property
     def own_name(self) -> str:
-        """The name in the object's metadata, empty until it is generated."""
+        """Return the name in the object's metadata, empty until it is generated."""
         return str(((self.object or {}).get("metadata") or {}).get("name") or "")
 
     def name_or_generated(self) -> str:

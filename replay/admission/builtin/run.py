@@ -29,7 +29,7 @@ class PhaseResult(Struct, frozen=True):
 
     @property
     def is_silent(self) -> bool:
-        """Whether the phase refused, changed and recorded nothing."""
+        """Return whether the phase refused, changed and recorded nothing."""
         return self == PhaseResult()
 
 
@@ -42,12 +42,12 @@ class PluginResult(Struct, frozen=True):
 
     @property
     def allowed(self) -> bool:
-        """Whether the plugin allows the request."""
+        """Return whether the plugin allows the request."""
         return not any(phase is not None and phase.refusal is not None for phase in (self.admit, self.validate))
 
     @property
     def has_effect(self) -> bool:
-        """Whether a phase refused, changed or recorded something."""
+        """Return whether a phase refused, changed or recorded something."""
         return any(phase is not None and not phase.is_silent for phase in (self.admit, self.validate))
 
     @property

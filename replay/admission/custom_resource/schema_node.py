@@ -27,7 +27,7 @@ class SchemaNode(NamedTuple):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether an update leaves the value unchanged. Its problems are then no reason to refuse the update."""
+        """Return whether an update leaves the value unchanged. Its problems are then no reason to refuse the update."""
         return self.old is not ABSENT and self.old == self.value
 
 

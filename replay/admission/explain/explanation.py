@@ -74,7 +74,7 @@ class PolicyExplanation(Struct, frozen=True):
 
     @property
     def matches(self) -> bool:
-        """Whether the policy and one of its bindings match, or the policy is unusable."""
+        """Return whether the policy and one of its bindings match, or the policy is unusable."""
         return bool(self.error) or any(not each.mismatch for each in self.bindings)
 
 

@@ -26,7 +26,10 @@ class MutatingPolicyWatch:
     """Observes the mutating policies of one set on one request."""
 
     def __init__(self, admission: MutatingAdmission, index: int, attributes: Attributes, lister: Lister) -> None:
-        """`index` is the index of the set among the plugin's sets; `attributes` are those before mutation."""
+        """Keep the step. `index` is the index of the set among the plugin's sets.
+
+        `attributes` are those before mutation.
+        """
         self._hooks = admission.hooks[index]
         self._matcher = admission.walker.matcher
         self._lister = lister

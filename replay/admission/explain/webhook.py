@@ -162,7 +162,7 @@ class ValidatingWebhookWatch:
     """Observes the validating webhooks of one set."""
 
     def __init__(self, admission: WebhookAdmission, index: int, manifests: ManifestSet, asking: Asking) -> None:
-        """`index` is the index of the set among the plugin's sets; `manifests` may have more webhooks.
+        """Keep the step. `index` is the index of the set among the plugin's sets. `manifests` may have more webhooks.
 
         The backends of `asking` are those of the set.
         """

@@ -84,7 +84,7 @@ class GoType(NamedTuple):
 
     @property
     def is_struct(self) -> bool:
-        """Whether the type is a struct, and not a map or slice."""
+        """Return whether the type is a struct, and not a map or slice."""
         return bool(self.schema.fields)
 
 
@@ -99,9 +99,9 @@ class InputValues:
     def __init__(
         self, bindings: Mapping[str, Any], kinds: Mapping[str, GroupVersionKind], server: KubernetesVersion = NEWEST
     ) -> None:
-        """`bindings` are those of the expression that may be in its result.
+        """Keep the bindings of the expression that may be in its result.
 
-        `kinds` are the kinds of bindings that are Go objects, by name; `request` always is one. `server` is the version
+        `kinds` are the kinds of bindings that are Go objects, by name. `request` always is one. `server` is the version
         whose rules apply.
         """
         self.are_plain = server.minor < TYPED_SINCE

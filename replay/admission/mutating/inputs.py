@@ -74,7 +74,10 @@ class MutationInputs:
         lister: Lister,
         authorizer: Callable[[Lister], Authorizer | Missing],
     ) -> None:
-        """`attributes` are those before mutation; `authorizer` returns the authorizer for a lister's time."""
+        """Keep the inputs. `attributes` are those before mutation.
+
+        `authorizer` returns the authorizer for a lister's time.
+        """
         self.match = match
         self._attributes = attributes
         self._param = param

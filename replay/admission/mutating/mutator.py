@@ -107,7 +107,10 @@ class Mutator:
 
     @cached_property
     def _joins_lists(self) -> bool:
-        """Whether a mutation may produce `list + list`. Only the strict engine distinguishes it from other lists."""
+        """Return whether a mutation may produce `list + list`.
+
+        Only the strict engine distinguishes it from other lists.
+        """
         compiled = [*self._compiler.variables.values(), *(each for _, each in self._mutations)]
         return any(joins_lists(each.program.ast) for each in compiled if each.program is not None)
 

@@ -51,7 +51,7 @@ class BuiltinPlugin(Struct, frozen=True):
 
     @property
     def mutates(self) -> bool:
-        """Whether the plugin may change objects."""
+        """Return whether the plugin may change objects."""
         return self.type.admit is not None
 
     def settings(self, manifests: ManifestSet) -> PluginSettings | None:

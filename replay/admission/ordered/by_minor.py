@@ -45,7 +45,7 @@ class _PluginByMinor:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no set has anything for the plugin."""
+        """Return whether no set has anything for the plugin."""
         return all(each.is_idle for each in self._servers)
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:

@@ -121,7 +121,7 @@ class CompiledPlugin(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no set has anything for the plugin."""
+        """Return whether no set has anything for the plugin."""
         ...
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
@@ -151,7 +151,7 @@ class AdmissionPlugin(Protocol):
 
     @property
     def mutates(self) -> bool:
-        """Whether the plugin may change objects."""
+        """Return whether the plugin may change objects."""
         ...
 
     @property

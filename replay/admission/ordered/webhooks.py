@@ -41,7 +41,7 @@ class WebhookPlugin(Struct, frozen=True):
 
     @property
     def mutates(self) -> bool:
-        """Whether the plugin may change objects."""
+        """Return whether the plugin may change objects."""
         return self.phase == "mutating"
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:

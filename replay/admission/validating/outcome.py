@@ -50,7 +50,7 @@ class OutcomeCollector:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the request is admitted without any effect."""
+        """Return whether the request is admitted without any effect."""
         return not (self._denials or self._warnings or self._failures or self._annotations or self._undetermined)
 
     def configuration_error(self, policy: _Policy, binding: _Binding | None, message: str) -> None:
@@ -69,7 +69,7 @@ class OutcomeCollector:
         self._collector, self._unknown_keys = AuditAnnotationCollector(), set()
 
     def publish_annotations(self, policy: _Policy) -> None:
-        """Publish what all bindings of the policy have collected, as far as it is certain."""
+        """Publish the annotations that all bindings of the policy have collected, as far as they are certain."""
         for key, value in self._collector.published(policy.name).items():
             if key not in self._unknown_keys:
                 self._annotations[key] = value

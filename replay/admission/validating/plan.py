@@ -55,7 +55,7 @@ class ValidationPlan:
     """Hooks of a set for a class of requests. Hooks that certainly match are grouped by equal reads."""
 
     def __init__(self, hooks: Sequence[Planned], groups: AlikeGroups) -> None:
-        """`hooks` are those that may match; `groups` are shared by all plans."""
+        """Plan the hooks that may match. `groups` are shared by all plans."""
         self.hooks = hooks
         self.is_certain = all(planned.match is not None for planned in hooks)
         members: dict[tuple[Match, frozenset[str]], list[int]] = {}

@@ -50,7 +50,7 @@ class Validator:
 
     @cached_property
     def _compiler(self) -> ExpressionCompiler:
-        """The compiler, with the variables declared in order: a later one may use an earlier one."""
+        """The compiler, with the variables declared in order, because a later one may use an earlier one."""
         compiler = ExpressionCompiler(self._version, has_params=self._policy.param_kind is not None)
         for variable in self._policy.variables:
             compiler.declare_variable(variable.name, variable.expression)
@@ -79,7 +79,7 @@ class Validator:
 
     @cached_property
     def _messages_limit(self) -> int:
-        """Highest possible cost of all message expressions and the variables that they may read."""
+        """The highest possible cost of all message expressions and the variables that they may read."""
         messages = sum(1 for each in self._policy.validations if each.message_expression)
         return PER_CALL_LIMIT * (messages + len(self._message_variables))
 
@@ -128,7 +128,7 @@ class Validator:
 
     @cached_property
     def affordable(self) -> int:
-        """Cost per expression up to which the budgets certainly cover all expressions and variables."""
+        """The cost per expression up to which the budgets certainly cover all expressions and variables."""
         variables = len(self._policy.variables)
         conditions, annotations = len(self._policy.match_conditions), len(self._policy.audit_annotations)
         return min(

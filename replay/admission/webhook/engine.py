@@ -46,12 +46,12 @@ class WebhookEngine(Protocol):
 
     @property
     def refused(self) -> Sequence[Refused]:
-        """Objects that the engine refuses, so that they have no effect."""
+        """The objects that the engine refuses, so that they have no effect."""
         ...
 
     @property
     def refused_if_new(self) -> Sequence[Refused]:
-        """Objects that the engine would refuse on a write.
+        """The objects that the engine would refuse on a write.
 
         Those that a cluster already has were accepted, and have effect.
         """

@@ -160,7 +160,7 @@ class MutatingWebhookPlugin:
         where: tuple[Attributes, Lister],
         backends: Backends,
     ) -> None:
-        """`hooks` are those of the set that may match; `where` are the attributes before mutation and the lister."""
+        """Keep the hooks of the set that may match. `where` are the attributes before mutation and the lister."""
         self.admission = admission
         self.hooks = hooks
         self.effects = Effects()

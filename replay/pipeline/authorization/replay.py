@@ -66,7 +66,7 @@ class Request(NamedTuple):
 
     @property
     def not_reached_because(self) -> str:
-        """Why the request did not reach the authorizers, as far as the response tells."""
+        """The reason why the request did not reach the authorizers, as far as the response shows it."""
         return NOT_REACHED.get(self.code, NO_DECISION)
 
 

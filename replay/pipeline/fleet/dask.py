@@ -36,7 +36,7 @@ class DaskFleet:
     """The workers of one scheduler. See `Fleet`."""
 
     def __init__(self, client: Client, stack: ExitStack) -> None:
-        """`client` is connected to the scheduler; `stack` closes after the last order."""
+        """Keep the client, which is connected to the scheduler. `stack` closes after the last order."""
         self.client = client
         self._stack = stack
 

@@ -150,7 +150,7 @@ class OrderingExecutor(Executor):
     """An executor whose workers share a storage with this process, and nothing else."""
 
     def __init__(self, submit: Submit, tell: Told, parcels: Parcels, run: FleetRun) -> None:
-        """`tell` converts errors of the fleet to errors of this project; `parcels` belong to `run`."""
+        """Keep the inputs. `tell` converts errors of the fleet to errors of this project. `parcels` belong to `run`."""
         self._submit = submit
         self._tell = tell
         self._parcels = parcels

@@ -55,7 +55,7 @@ class Deciders(NamedTuple):
     def candidate(self) -> str:
         """The cluster of the candidate's policies.
 
-        If it is unknown, that of the baseline, whose answer then does not count.
+        If it is unknown, it is the baseline's, whose answer then does not count.
         """
         return self.current if isinstance(self.planned, Missing) else self.planned
 
@@ -197,7 +197,7 @@ class ShardChain(Struct, dict=True):
         return [RequestChain(self._chain(whose, at.workspace, each), base_lister, each, unknown) for each in pairs]
 
     def _at(self, workspace: str, at: Instant) -> list[Sides] | Missing:
-        """The sets of a workspace that may have been in force."""
+        """Return the sets of a workspace that may have been in force."""
         timeline = self.timeline(workspace)
         return timeline if isinstance(timeline, Missing) else timeline.at(at.start, at.end)
 
@@ -277,7 +277,7 @@ class ShardChain(Struct, dict=True):
 
     @cached_property
     def _changes(self) -> bool:
-        """Whether the candidate changes any workspace."""
+        """Return whether the candidate changes any workspace."""
         return (
             self.workspaces.is_rehearsed
             or bool(self.workspaces.changes)

@@ -79,7 +79,7 @@ class Planned(Struct, frozen=True):
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the candidate changes nothing."""
+        """Return whether the candidate changes nothing."""
         return not self.objects and not self.removed
 
     @property

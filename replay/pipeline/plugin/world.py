@@ -157,7 +157,7 @@ class PluginWorld:
 
     @property
     def replenishes(self) -> bool:
-        """Whether deletions of recorded requests release quota usage."""
+        """Return whether deletions of recorded requests release quota usage."""
         return self._config.replenish == "onDelete"
 
     def time_of(self, plugin: Plugin, time: datetime | None) -> int:

@@ -113,7 +113,7 @@ def shielded_from_signals(*, endings: bool = False) -> Iterator[None]:
     """Shield new processes and their children from Ctrl-C, because this process ends them.
 
     This process is interrupted only afterwards, when it knows them all. With `endings` they ignore other signals too
-    until they `begin`, because they have this process's handlers before.
+    until they `begin`. Before that they have this process's handlers.
     """
     if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
         yield

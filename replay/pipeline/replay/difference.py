@@ -35,7 +35,10 @@ class Difference(Struct, frozen=True):
     is_in_order: bool
 
     def decisions(self, met: MetRequest, lister: Lister) -> list[Decision] | None:
-        """The decisions of the current set, the earlier candidate and the later one about a request. None if both candidates decide alike."""
+        """Return the decisions of the baseline, the earlier candidate and the later one about a request.
+
+        None if both candidates decide alike.
+        """
         if self.is_alike(met, lister):
             return None
         admitted = [(current, candidate, candidate) for current, candidate in met.admitted]
@@ -64,7 +67,7 @@ class Difference(Struct, frozen=True):
 
 
 def _object_alone(admitted: Admitted) -> Admitted:
-    """What the mutating phase made of the object, without its effects."""
+    """Return the result of the mutating phase, without its effects."""
     return Admitted(carried=admitted.carried) if admitted.carried != () else UNCHANGED
 
 

@@ -49,7 +49,7 @@ class Divergence(Struct):
         self.numbers |= other.numbers
 
     def without(self, other: Divergence) -> Divergence:
-        """The same without the requests of another divergence."""
+        """Return the divergence without the requests of another one."""
         objects = {
             key: tuple(seq for seq in numbers if seq not in other.numbers) if key in other.objects else numbers
             for key, numbers in self.objects.items()

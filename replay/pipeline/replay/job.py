@@ -217,7 +217,7 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def authorizer(self) -> Callable[[Lister], Authorizer | Missing]:
-        """Returns the authorizer of policies for a lister's time."""
+        """Return the authorizer of policies for a lister's time."""
         return RBACAuthorizer if self.authorizers is None else policy_authorizer(self._authorizing)
 
     def _asks_authorizers(self, sets: Sequence[ManifestSet]) -> bool:
@@ -255,7 +255,7 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def difference(self) -> Difference | None:
-        """The earlier candidate beside this one."""
+        """The earlier candidate, to compare this one with."""
         if self.earlier is None:
             return None
         current, candidate = self.distinct_sets
@@ -263,7 +263,7 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def reconstructor(self) -> Reconstructor:
-        """The reconstructor of requests, which rebuilds what these sets need."""
+        """The reconstructor of requests, which rebuilds the parts that these sets need."""
         mutators = self._policy_may_have_changed
         mutation = self._may_be_mutated if self.mutates else False
         classes = DefaultClasses(self.classes, self._undone)
@@ -296,7 +296,7 @@ class Job(Struct, frozen=True, dict=True):
 
     @property
     def where(self) -> Where:
-        """Returns the kcp workspaces of a request."""
+        """Return the kcp workspaces of a request."""
         return self.chain.where if isinstance(self.chain, ShardChain) else outside_kcp
 
     @cached_property
@@ -349,7 +349,7 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def elsewhere(self) -> Elsewhere:
-        """Builds the requests on objects that differ under the candidate."""
+        """The builder of requests on objects that differ under the candidate."""
         candidate = repr(self.distinct_sets[1])
         unread = frozenset(name for name in COUNTED if name not in candidate)
         return Elsewhere(self.reconstructor, self.chain.patchers, unread)
@@ -376,7 +376,7 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def _undone(self) -> frozenset[str]:
-        """Built-in plugins without effect on the object before mutation: those that run here, or that were off."""
+        """The built-in plugins without effect on the object before mutation: those that run here, or that were off."""
         admitting = {each.name for manifests in self.distinct_sets for each in manifests.builtin if each.admits}
         on = {each.name for each in self.sets[0].builtin}
         off = {name for name in REPRODUCED if name not in on} if on else set()
@@ -400,17 +400,17 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def _may_be_mutated(self) -> Callable[[RequestRecord], bool]:
-        """Returns whether a mutating policy or webhook of either set may match a request, by its class alone."""
+        """Return whether a mutating policy or webhook of either set may match a request, by its class alone."""
         return self._any_selects(mutating_criteria(self.distinct_sets))
 
     @cached_property
     def _asks_candidate(self) -> Callable[[Classed], bool]:
-        """Returns whether a policy or webhook of the candidate may match a request, by its class alone."""
+        """Return whether a policy or webhook of the candidate may match a request, by its class alone."""
         return self._any_selects(criteria_of(self.distinct_sets[1:]))
 
     @cached_property
     def consulted(self) -> Callable[[CoarseClass], bool]:
-        """Returns whether a candidate policy that may match a class of requests uses the authorizer or parameters."""
+        """Return whether a candidate policy that may match a class of requests uses the authorizer or parameters."""
         asking = (
             each
             for each in reads_of(self.distinct_sets[1], self.versions.candidate)
@@ -465,12 +465,12 @@ class Job(Struct, frozen=True, dict=True):
 
     @property
     def mutates(self) -> bool:
-        """Whether objects before mutation are needed."""
+        """Return whether objects before mutation are needed."""
         return any(has_mutators(each) for each in self.distinct_sets)
 
     @property
     def mutators(self) -> frozenset[str]:
-        """Names of everything that mutates, as in decisions: policies, and configurations of webhooks with answers."""
+        """The names of all mutating policies, and of configurations of webhooks with answers, as in decisions."""
         unseen = [name for each in self.distinct_sets for name in policy_names(each, mutating=True)]
         configurations = [name for each in self.distinct_sets for name in webhook_mutators(each)]
         return frozenset((*unseen, *(configurations if self.webhooks.names or self.webhooks.removed else ())))

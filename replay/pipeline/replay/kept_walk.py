@@ -164,7 +164,7 @@ class KeptWalks:
 
     @cached_property
     def environment(self) -> bytes:
-        """A digest of what every walk depends on besides the log, except what acts on single classes of requests."""
+        """The digest of all inputs of walks besides the log, except those that act on single classes of requests."""
         job = self._job
         rebuilder = job.reconstructor
         return digest(
@@ -237,7 +237,7 @@ class KeptWalks:
         return _Validity.BY_DIFFERENCE if is_earlier and self._is_by_policies(trace) else _Validity.BY_DECISIONS
 
     def _row(self, note: _NotePlace) -> bytes | None:
-        """The request of a note, None where the file has none."""
+        """Return the request of a note, or None if the file has none."""
         if not 0 <= note.block < len(self._file.blocks):
             return None
         if self._read[0] != note.block:
@@ -340,7 +340,7 @@ class WaveWalks:
 
     @property
     def missing(self) -> frozenset[str]:
-        """Keys of the objects that must be walked."""
+        """The keys of the objects that must be walked."""
         return frozenset(self._keys.values()) - {self._keys[walk.identity] for walk in self._walks}
 
     def all(self, walks: Iterable[ObjectWalk], *, in_order: bool) -> Iterator[ObjectWalk]:

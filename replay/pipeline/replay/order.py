@@ -32,7 +32,7 @@ class LoggedRequest(NamedTuple):
 
     @property
     def came_to_the_end(self) -> bool:
-        """Whether the request reached the plugins after all policies and webhooks, or only one of these refused it."""
+        """Return whether the request reached the plugins after all policies and webhooks, or only one of these refused it."""
         return self.request.reached is not Reached.FAILED_BEFORE
 
 

@@ -19,7 +19,9 @@ class RevisionClock:
     """Finds the earliest and latest time at which a revision was stored, in microseconds since the epoch."""
 
     def __init__(self, samples: Iterable[tuple[int, int, int]]) -> None:
-        """`samples` are `(revision, received, stage time)` of writes; each was stored between its two times.
+        """Keep the samples, which are `(revision, received, stage time)` of writes.
+
+        Each was stored between its two times.
 
         A write that changes nothing answers with an older revision. A sample is dropped if a higher revision was
         complete before it began.

@@ -69,7 +69,7 @@ class CollectionDeletions:
     """All collection deletions of a log, by group, resource, namespace and workspace."""
 
     def __init__(self, rows: Iterable[Row] = (), error: int = 0) -> None:
-        """`rows` come from the query; their times may be wrong by `error` microseconds."""
+        """Keep the deletions. `rows` come from the query, and their times may be wrong by `error` microseconds."""
         self._by_place: dict[tuple[str, str, str, str], list[CollectionDeletion]] = {}
         for row in rows:
             deletion = _of_row(row, error)

@@ -85,7 +85,7 @@ class Effect:
 
     @property
     def may_have_removed(self) -> bool:
-        """Whether the write may have removed the object."""
+        """Return whether the write may have removed the object."""
         if self.kind in (EffectKind.GONE, EffectKind.EVICTION, EffectKind.COLLECTED):
             return True
         return self.kind is EffectKind.UNKNOWN and self.is_deletion

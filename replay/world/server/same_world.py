@@ -28,7 +28,7 @@ class SameWorld:
     """Answers requests about an object that is still as in the log."""
 
     def __init__(self, elsewhere: Elsewhere) -> None:
-        """`elsewhere` computes what a write stores if it stored nothing in the log."""
+        """Keep the inputs. `elsewhere` computes what a write stores if it stored nothing in the log."""
         self._elsewhere = elsewhere
 
     def answers(self, step: WorldStep) -> Iterator[ServerAnswer]:

@@ -53,7 +53,7 @@ class Server:
     """The API server under the candidate, for one object."""
 
     def __init__(self, judge: Judge, elsewhere: Elsewhere) -> None:
-        """`judge` decides requests; `elsewhere` builds requests on other objects."""
+        """Keep the inputs. `judge` decides requests. `elsewhere` builds requests on other objects."""
         self._judge = judge
         self._elsewhere = elsewhere
         self.same_world = SameWorld(elsewhere)

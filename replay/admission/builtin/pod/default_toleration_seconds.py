@@ -34,7 +34,7 @@ class DefaultTolerationSeconds(Plugin):
         return cls({taint: _seconds(flags, flag) for taint, flag in _TAINTS.items()})
 
     def admit(self, review: Review) -> Refusal | None:
-        """Append the missing tolerations."""
+        """Append the missing tolerations to the pod."""
         if review.is_resource("", "pods"):
             review.object["spec"].update(with_tolerations(review.object["spec"], self._seconds))
         return None

@@ -187,7 +187,7 @@ def _is_seccomp_value(value: str) -> bool:
 
 
 def seccomp_profile(pod: Pod) -> Violation | None:
-    """Forbid an unconfined seccomp profile. No profile at all is allowed."""
+    """Forbid an unconfined seccomp profile. A pod without any profile is allowed."""
     types: set[str] = set()
 
     def is_bad(context: Mapping[str, Any]) -> bool:

@@ -42,7 +42,7 @@ class Pod(Struct, dict=True):
 
     @property
     def is_windows(self) -> bool:
-        """Whether the pod declares that it runs on Windows."""
+        """Return whether the pod declares that it runs on Windows."""
         return (self.spec.get("os") or {}).get("name") == "windows"
 
     @property

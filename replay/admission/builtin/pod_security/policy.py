@@ -56,7 +56,7 @@ class NamespacePolicy(NamedTuple):
 
     @property
     def is_fully_privileged(self) -> bool:
-        """Whether no pod is ever checked."""
+        """Return whether no pod is ever checked."""
         return all(mode.level == PRIVILEGED for mode in self)
 
     def is_equivalent(self, other: NamespacePolicy) -> bool:

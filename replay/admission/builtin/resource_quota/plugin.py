@@ -63,7 +63,7 @@ class ResourceQuota(Plugin):
 
     @property
     def limits_without_quota(self) -> bool:
-        """Whether the configuration requires a quota for some resources."""
+        """Return whether the configuration requires a quota for some resources."""
         return bool(self._limited)
 
     @classmethod
