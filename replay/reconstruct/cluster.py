@@ -284,7 +284,7 @@ class Listing:
     def between(self, start: int, end: int, listed: Callable[[], Sequence[JSON] | Missing]) -> Sequence[JSON] | Missing:
         """Return what informers show from `start` to `end`. `listed` is called after writes since the last question."""
         writes = bisect_right(self._ends, start - CACHE_DELAY)
-        if writes != bisect_right(self._starts, end):  # one is under way, or not shown by all yet
+        if writes != bisect_right(self._starts, end):  # a write is under way, or not in all informers yet
             return listed()
         if writes != self._writes:
             self._objects, self._writes = listed(), writes
@@ -366,6 +366,7 @@ def _states(history: History, start: int, end: int) -> list[Known | Missing]:
     settled = history.window(start, end)
     if not places:
         return [_before_all(history)]
+    # A missing namespace is looked up in storage, so an informer cannot hide its creation.
     if len(places) > 1 and _is_absent(history, places[0]) and settled[0] >= places[1]:
         places = places[1:]
     if settled[0] < 0 and not _creates(history, 0):

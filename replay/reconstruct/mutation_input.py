@@ -127,6 +127,7 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
         if form is PatchForm.APPLY:
             return Missing("", str(error))
         paths = touched(patch)
+        # A patch of the whole object leaves nothing known.
         if any(not path for path in paths):
             return Missing("", str(error))
         shallow = [_up_to_known(path, old) for path in paths if path not in _NAMES]

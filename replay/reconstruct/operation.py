@@ -56,6 +56,7 @@ def operations_of(
     if record.code == NOT_FOUND or not _may_create(exchange):
         return _UPDATE
     operations = _by_history(exchange, history)
+    # The log holds no write to the object, and the namespace began within the log: so it did not exist.
     is_first = operations is _EITHER and history.trusted and not history.effects
     return _CREATE if is_first and begins(record) else operations
 

@@ -218,6 +218,7 @@ def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
     if record.code == 409:
         return _conflicted(exchange, olds.history)
     if record.code == 422:
+        # An update with a conflict is tried again on the new object, and policies ran for the first attempt.
         if _is_contended(exchange, olds.history):
             return RequestProgress(
                 Reached.UNKNOWN, "it was invalid, perhaps only when it was tried again after a conflict"
@@ -234,6 +235,7 @@ def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress |
         return None
     stored = revision(exchange.response.metadata)
     is_known = stored is not None and olds.history.index_of(exchange) is None
+    # A deletion that stored nothing answers with a revision that another write stored.
     if is_known or deletion_began_before(exchange.response.metadata, exchange.record.received):
         return RequestProgress(Reached.FAILED_BEFORE, "its graceful deletion was under way, so that nothing was asked")
     if not olds.trusted:
@@ -265,6 +267,7 @@ def _conflicted(exchange: Exchange, history: History) -> RequestProgress:
     if record.verb == "delete":
         return RequestProgress(Reached.UNKNOWN, "the object was changed at the same time")
     named = sent_revision(exchange)
+    # Without a version, only storage can find a conflict.
     if named is None:
         return RequestProgress(Reached.VALIDATION, "it named no version, and was overtaken only when it was stored")
     newer = [effect for effect in history.effects if effect.revision is not None and effect.revision > named]

@@ -105,6 +105,7 @@ def _applied(exchange: Exchange, around: RebuildContext) -> Known | Missing:
     try:
         created = created_by_apply(exchange, around.met_schemas)
     except UnappliedPatchError as error:
+        # A mutator may have changed the object, so the response does not show what the client applied.
         if around.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange):
             return Missing("", str(error))
         return original_of_apply(exchange)
@@ -141,6 +142,7 @@ def _updated(exchange: Exchange, old: Known | Missing, around: RebuildContext) -
     if isinstance(original, Missing):
         return Rebuilt(Operation.UPDATE, original, old, original)
     if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:
+        # The response has only the metadata after the write. The rest comes from the request.
         original = original.with_value(("metadata",), exchange.response.metadata)
         validated = _with_old_revision(original, old, exchange)
     else:

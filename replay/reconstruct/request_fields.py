@@ -99,6 +99,7 @@ def _grace_period(options: JSON, old: Known | Missing) -> int | None:
     if not get(old.value, ("spec", "nodeName")) or get(old.value, ("status", "phase")) in ("Failed", "Succeeded"):
         return 0
     period = seconds if isinstance(seconds, int) else get(old.value, ("spec", "terminationGracePeriodSeconds")) or 0
+    # Negative periods count as one second (`podStrategy.CheckGracefulDelete`).
     return 1 if period < 0 else int(period)
 
 

@@ -40,6 +40,6 @@ def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> R
     }
     if review.get("isValidated", True):
         return ReplayRequest(exchange.record, attributes, original, basis)
-    # Policies are asked before the webhooks of the same phase: one may have denied it.
+    # Policies run before the webhooks of the same phase, so one of them may have denied the request.
     reason = "no webhook was asked about its validation"
     return ReplayRequest(exchange.record, attributes, original, basis, Reached.UNKNOWN, reason)

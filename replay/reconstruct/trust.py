@@ -72,5 +72,6 @@ class Continuity(Struct):
     def trust(self) -> Trust:
         """Return the trust that the counts justify; the module describes the rule."""
         broken = self.breaks.total()
+        # Beyond this share the gaps cannot be those of single resources, so no history counts as complete.
         is_whole = broken <= TOLERATED_SHARE * (broken + self.links.total())
         return Trust(frozenset(resource for resource, count in self.breaks.items() if count), is_whole)

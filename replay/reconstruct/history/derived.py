@@ -31,6 +31,7 @@ def after_binding(pod: Known, exchange: Exchange, following: JSON) -> Known | Mi
         if added:
             path = ("metadata", name)
             state = state.with_value(path, {**(get(pod.value, path) or {}), **added})
+    # The gate ClearingNominatedNodeNameAfterBinding does this, which is on since Kubernetes 1.35.
     if get(state.value, ("status", "nominatedNodeName")):
         state = state.without(("status", "nominatedNodeName"))
     for name, label in (get(following, ("metadata", "labels")) or {}).items():
@@ -44,6 +45,7 @@ def _scheduled(state: Known, exchange: Exchange, following: JSON) -> Known:
     path = ("status", "conditions")
     conditions = list(get(state.value, path) or [])
     indices = [index for index, condition in enumerate(conditions) if condition.get("type") == "PodScheduled"]
+    # `UpdatePodCondition` keeps the transition time of a condition whose status stays, and replaces all other fields.
     if indices and conditions[indices[0]].get("status") == "True":
         changed = conditions[indices[0]].get("lastTransitionTime")
     else:
@@ -92,6 +94,7 @@ def after_scale(workload: Known, exchange: Exchange) -> Known | Missing:
         return _after_custom_scale(workload, scale)
     replicas = get(scale, ("spec", "replicas")) or 0
     state = workload.as_basis(Basis.RECONSTRUCTED)
+    # A write of the same number is no change of the spec, so the generation stays.
     if get(workload.value, ("spec", "replicas")) != replicas:
         state = state.with_value(("spec", "replicas"), replicas)
         generation = get(workload.value, ("metadata", "generation"))
@@ -132,6 +135,7 @@ def being_deleted(state: Known, at: int) -> Known:
     if get(state.value, ("metadata", "deletionTimestamp")):
         return state
     generation = get(state.value, ("metadata", "generation"))
+    # Kinds that do not count generations have none. For all others a deletion counts as a change.
     if isinstance(generation, int) and generation > 0:
         state = state.with_value(("metadata", "generation"), generation + 1)
     if get(state.value, ("kind",)) == "Namespace":

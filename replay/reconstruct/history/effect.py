@@ -105,6 +105,7 @@ def effect_of(exchange: Exchange) -> Effect | None:
         return _reviewed(exchange, effect)
     if not exchange.succeeded:
         may_be_stored = record.code >= SERVER_FAILED and not record.status_message.startswith(_NOT_STORED)
+        # Without a code, the log lacks the response, so the write may have been stored.
         return effect if record.code == 0 or may_be_stored else None
     if record.verb == "delete":
         return _deletion(exchange, effect)
@@ -143,6 +144,7 @@ def _plain_revision(exchange: Exchange) -> int | None:
     """Return the revision of a response that is the object itself and is not being deleted; decided without decoding."""
     record, text = exchange.record, exchange.record.response_object
     stored = revision_of(record.response_resource_version)
+    # The substring may also be inside a string. Then the body is decoded, which is slower but never wrong.
     if stored is None or not record.response_uid or text is None or _DELETED in text or not exchange.concerns_parent:
         return None
     return stored if exchange.shape is BodyShape.OBJECT else None
@@ -191,6 +193,7 @@ def is_gone(exchange: Exchange | None, metadata: dict[str, JSON], body: JSON) ->
     """Return whether the object of an answer no longer exists: deleted, with neither finalizers nor a grace period left."""
     if metadata.get("finalizers") or (metadata.get("deletionGracePeriodSeconds") or 0) > 0:
         return False
+    # A namespace also waits for `spec.finalizers`, which the namespace controller removes.
     if exchange is not None and exchange.record.resource == "namespaces":
         spec = body.get("spec") if isinstance(body, dict) else None
         return bool(metadata.get("deletionTimestamp")) and not (spec or {}).get("finalizers")

@@ -43,6 +43,8 @@ def after_eviction(pod: Known, exchange: Exchange, following: JSON, overlap: Ove
 
     `following` is the next state in the log, None if there is none; `overlap` is the write that ran at the same time.
     """
+    # Another write at the same time may have given the pod a node or finalizers, so removal is certain only without
+    # one.
     if overlap is Overlap.NONE and _is_removed_at_once(pod, exchange, following):
         return GONE
     state = pod.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _REASON) for path in (_REVISION, _MANAGED)])
@@ -104,6 +106,7 @@ def _deleting(state: Known, exchange: Exchange, following: JSON, period: int) ->
     """Return a pod with the fields of the deletion. Their second is that of the request, or the one in a later state."""
     state = state.with_value(_PERIOD, period)
     first, last = exchange.record.received, exchange.record.stage_time
+    # A deletionTimestamp has whole seconds, so a request within one second leaves no choice.
     if second(first) == second(last):
         due = datetime.fromisoformat(second(first)).astimezone(UTC) + timedelta(seconds=period)
         return state.with_value(_TIMESTAMP, due.strftime("%Y-%m-%dT%H:%M:%SZ"))

@@ -167,6 +167,8 @@ class History:
         effect = self.effects[index]
         earlier = self.after(index - 1) if effect.uid and index and self.trusted else None
         finalizers = get(earlier.value, FINALIZERS) if isinstance(earlier, Known) else None
+        # The garbage collector may have removed its finalizers already, so only other finalizers prove that the object
+        # remains.
         if not isinstance(earlier, Known) or all(name in COLLECTORS for name in finalizers or ()):
             return None
         holes = [Hole(FINALIZERS, "the deletion may have added a finalizer")]
@@ -298,6 +300,7 @@ def _shows_only_creation(effects: list[Effect], snapshot: JSON) -> bool:
     if len(effects) != 1 or effects[0].kind is not EffectKind.UNKNOWN or effects[0].exchange is None:
         return False
     record = effects[0].exchange.record
+    # A creationTimestamp has whole seconds, so the bounds are rounded down too. The texts sort by time.
     created = (snapshot.get("metadata") or {}).get("creationTimestamp")
     if record.code != 201 or not isinstance(created, str):
         return False
@@ -330,6 +333,7 @@ def _ordered(effects: list[Effect]) -> list[Effect]:
     if len(effects) <= 1:
         return effects
     ordered = _without_repetitions(sorted([e for e in effects if e.revision is not None], key=_revision_then_time))
+    # Effects with a revision are in place first, because those without one take their place between them.
     for effect in sorted([e for e in effects if e.revision is None], key=lambda e: (e.end, e.start)):
         ordered.insert(_place(ordered, effect), effect)
     return ordered
@@ -351,6 +355,7 @@ def _without_repetitions(numbered: list[Effect]) -> list[Effect]:
     """
     distinct: list[Effect] = []
     for effect in numbered:
+        # An update that removes its object answers with the revision that it found, and is an effect of its own.
         if distinct and distinct[-1].revision == effect.revision and effect.kind is not EffectKind.GONE:
             continue
         distinct.append(effect)

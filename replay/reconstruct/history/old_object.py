@@ -132,6 +132,7 @@ class OldObjects(Struct, frozen=True):
         after = exchange.response.json
         patch = exchange.request.json
         if _is_repetition(self.history, exchange):
+            # The patch changed nothing, so the response is also the object that it found.
             return Known(after, Basis.RECORDED)
         is_apply = form_of(exchange) is PatchForm.APPLY
         if not isinstance(last, Missing) and last.value is not None:
@@ -140,6 +141,7 @@ class OldObjects(Struct, frozen=True):
                 return state
             if self.trusted and self.mutated(exchange) and _is_same(last.value, after):
                 return last
+        # An apply may remove any field that it omits, so its body does not bound what changed.
         if is_apply or patch is None:
             return last if isinstance(last, Missing) else _gap()
         return (
@@ -154,6 +156,7 @@ class OldObjects(Struct, frozen=True):
         after = exchange.response.json
         if changed and self.trusted and _went_away(exchange):
             return _patched_away(exchange, last, changed)
+        # Every write may change these fields, so they are no evidence against the state.
         ignored = (*_WRITTEN_BY_ALL, *(hole.path for hole in last.holes))
         is_whole = changed is None or agrees(last.value, after, (*changed, *ignored))
         if not is_whole and changed is not None:  # defaults may depend on what the patch changed
@@ -181,6 +184,7 @@ class OldObjects(Struct, frozen=True):
     def _deleted(self, exchange: Exchange) -> Known | Missing:
         named = precondition(exchange)
         is_shown = exchange.succeeded and exchange.shape is BodyShape.OBJECT
+        # A removal may be validated again after its own first write, which changed the version.
         if named is not None and not (is_shown and _went_away(exchange)):
             state = self._at_precondition(exchange, named)
             if state is not None:
@@ -388,6 +392,7 @@ def _generations_agree(old: JSON, after: JSON) -> bool:
     one, other = get(old, _GENERATION), get(after, _GENERATION)
     if not isinstance(one, int) or not isinstance(other, int):
         return bool(one == other)
+    # A deletion also increments the generation, without a change of the spec.
     if get(old, ("spec",)) == get(after, ("spec",)):
         return bool(other == one or get(after, _DELETION[0]))
     return bool(other == one + 1)

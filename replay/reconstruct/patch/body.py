@@ -50,6 +50,7 @@ def form_of(exchange: Exchange) -> PatchForm:
     patch = exchange.request.json
     if isinstance(patch, list):
         return PatchForm.JSON
+    # Other patches of a missing object fail with 404, and only an apply has the parameter `force`.
     if patch is None and (exchange.record.code == _CREATED or "force" in exchange.query):
         return PatchForm.APPLY
     is_whole = isinstance(patch, dict) and patch.get("apiVersion") and patch.get("kind")

@@ -171,9 +171,11 @@ def _merged_list(field: Schema, old: list[JSON], new: list[JSON], *, is_deletion
     if not any(isinstance(item, dict) for item in (*old, *new)):
         if is_deletion:
             return [item for item in old if item not in new]
+        # Lists of scalars merge as sets, and the order of the patch wins.
         return _in_order(_unique([*old, *new]), new, old, lambda item: item)
     old, new = _directed(field, old, new)
     identity = _identity(field, [*old, *new])
+    # Reversed, so that the first of several items with one key gets the merge, as in Go.
     places = {identity(item): index for index, item in reversed(list(enumerate(old)))}
     merged = list(old)
     for item in new:

@@ -97,6 +97,7 @@ def _usable(text: str) -> tuple[JSON, str]:
         value = decode_json(text)
     except orjson.JSONDecodeError as error:
         return None, _TOO_DEEP if _levels_open(text[: error.pos]) > MOST_LEVELS else f"it is no JSON, {error.msg}"
+    # A text with fewer brackets cannot be nested too deep, so most bodies skip the slow check.
     if text.count("{") + text.count("[") > MOST_LEVELS and not _is_shallow(value):
         return None, _TOO_DEEP
     if isinstance(value, list):  # a JSON patch

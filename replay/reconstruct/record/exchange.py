@@ -54,6 +54,7 @@ class Exchange:
         self._discovery = discovery = discovery.of(record.workspace) if record.workspace else discovery
         self.parent_kind = discovery.kind(self.resource) or self._told_kind()
         kind = discovery.kind(self.resource, record.subresource) if record.subresource else None
+        # Subresources such as `status` have the kind of their parent.
         self.kind = kind or (self.parent_kind if self.concerns_parent else None)
         self.dry_run = is_dry_run(record.request_uri, record.verb, self.request)
         self._query: dict[str, list[str]] | None = None

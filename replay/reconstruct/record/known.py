@@ -189,6 +189,7 @@ def merged(candidates: Sequence[Known | Missing], reason: str, fix: str = "") ->
             return other
         if first.value is other.value and first.holes == other.holes:
             continue
+        # An object that exists in one state only cannot be shown with holes.
         if (first.value is None) is not (other.value is None):
             return Missing("", reason, fix)
         holes = [Hole(path, reason, fix) for path in sorted(differences(first.value, other.value), key=str)]

@@ -85,6 +85,7 @@ def _with_pod_plugins(
         pod = _with_service_account(pod, namespace, shown, lister)
     if creating and "Priority" not in undone:
         pod = _with_priority(pod, shown, lister)
+    # It also handles updates. The other plugins here add something only to creations.
     if "DefaultTolerationSeconds" not in undone:
         pod = _with_fields(pod, "spec", with_tolerations(pod.value.get("spec") or {}, DEFAULTS))
     if creating and "RuntimeClass" not in undone:
@@ -95,6 +96,7 @@ def _with_pod_plugins(
 def _with_priority(pod: Known, shown: JSON, lister: Lister) -> Known:
     """Return a pod after Priority: with the number and preemption policy of its PriorityClass or of the global default."""
     if shown is not None:
+        # The stored pod has the result, so no class is looked up.
         own, spec = pod.value.get("spec") or {}, shown.get("spec") or {}
         fields = {name: spec[name] for name in FIELDS if spec.get(name) is not None and own.get(name) is None}
         return pod.with_fields(("spec",), fields) if fields else pod

@@ -78,6 +78,7 @@ class DefaultClasses:
         path: FieldPath = ("spec", default_of.field)
         if exchange.succeeded and exchange.shape is BodyShape.OBJECT:
             got = get(exchange.response.json, path)
+            # Without a mutator, the class in the response can only come from the plugin.
             if got is None or not mutated:
                 return obj if got is None else obj.with_value(path, got)
         default = self._default(default_of, exchange, lister, mutated=mutated)
@@ -102,7 +103,7 @@ class DefaultClasses:
             "", f"the default {default_of.kind.kind} is not known", "give a snapshot (--cluster) that has it"
         )
         if default_of.resource in self._shown:
-            return unknown  # which was the default when is not followed: without a write it was the same all the time
+            return unknown  # a write may have changed the default, and its history is not tracked
         classes = lister.list(default_of.kind, None)
         if not isinstance(classes, Missing):
             return default_of.chosen(classes)

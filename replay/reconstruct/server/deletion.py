@@ -33,6 +33,7 @@ def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Know
         yield being_deleted(here, exchange.record.received).with_value(FINALIZERS, held)
     elif exchange.record.resource == "namespaces":
         yield being_deleted(here, exchange.record.received)
+    # The garbage collector may remove its finalizers at any time, so both states are possible.
     if not held or all(name in COLLECTORS for name in held):
         yield GONE
 
@@ -48,6 +49,8 @@ def held_by(here: Known, exchange: Exchange) -> list[JSON]:
     held = [name for name in present if name not in COLLECTORS]
     policy = _policy(exchange)
     if not policy:
+        # Without a policy, a finalizer that is already set overrides the default of the kind
+        # (`shouldOrphanDependents`).
         collectors = [name for name in present if name in COLLECTORS]
         resource = (exchange.record.api_group, exchange.record.resource)
         return [*held, *(collectors or (["orphan"] if resource in _ORPHANS else []))]

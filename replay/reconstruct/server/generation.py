@@ -98,6 +98,7 @@ def _is_change(state: Known, old: Known, paths: tuple[FieldPath, ...]) -> bool |
         if any(_overlaps(hole.path, path) for hole in (*state.holes, *old.holes)):
             unclear = True
         elif one != other:
+            # A difference of empty values only may be equal for Go, which depends on whether the field is a pointer.
             if _without_empty(one) != _without_empty(other):
                 return True
             unclear = True

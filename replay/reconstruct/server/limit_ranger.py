@@ -31,6 +31,7 @@ def with_limits(pod: Known, namespace: str, shown: JSON, lister: Lister) -> Know
     if isinstance(ranges, Missing) or any(isinstance(each, (Missing, PartialObject)) for each in ranges):
         return pod.with_holes(_holes(pod, "the LimitRanges of its namespace were changing"))
     defaults = [each for each in map(container_defaults, ranges) if any(each.values())]
+    # The plugin applies them in the order of its cache, which is random.
     if len(defaults) > 1:
         return pod.with_holes(_holes(pod, "several LimitRanges have defaults, and they have no order"))
     return _with_defaults(pod, defaults[0]) if defaults else pod
@@ -51,6 +52,7 @@ def _as_shown(pod: Known, shown: JSON) -> Known:
     """Return the values that the stored pod's containers have and the client did not send, if the annotation is present."""
     path = ("metadata", "annotations", ANNOTATION)
     text = get(shown, path)
+    # A client that sends the annotation, as in a copy of a pod, also sends the values. So it shows no addition.
     if text is None or get(pod.value, path) == text:
         return pod
     fields: dict[str, JSON] = {}

@@ -33,6 +33,7 @@ def write_options(exchange: Exchange, operation: Operation) -> JSON:
 def delete_options(exchange: Exchange) -> JSON | Missing:
     """Return DeleteOptions from the body, or from the query without a body."""
     body_sent = exchange.request.json
+    # An unusable body still shows that there was one, so the query does not count.
     if exchange.request.fault:
         return Missing("request.options", exchange.request.fault)
     if body_sent is None and exchange.record.level == "Metadata" and not exchange.query:

@@ -52,6 +52,7 @@ def with_topology_labels(pod: Known, shown: JSON, lister: Lister) -> Known:
     name = get(pod.value, ("spec", "nodeName"))
     if not name:
         return pod
+    # The stored pod has the copied labels, so the node is looked up only without it.
     source = shown if shown is not None else lister.get(_NODE, "", name)
     if isinstance(source, (Missing, PartialObject)):
         reason = f"the labels of the node `{name}` are not known"

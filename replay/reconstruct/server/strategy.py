@@ -153,12 +153,15 @@ def after_create(original: Known, exchange: Exchange, api_resource: APIResource 
     elif paths is not None:
         holes += [Hole(path, _GENERATED) for path in paths]
     elif api_resource is not None and "status" in api_resource.subresources and api_resource.custom:
+        # `customResourceStrategy.PrepareForCreate` drops the status of a kind with the status subresource.
         state = state.without(("status",))
     elif api_resource is not None and "status" in api_resource.subresources and get(state.value, ("status",)):
         holes.append(Hole(("status",), "its status is reset on creation, to what the log does not show"))
     if group_resource == ("", "pods"):
+        # Set by `podStrategy.PrepareForCreate`, whatever the client sent.
         state = state.with_value(("status", "phase"), "Pending")
     if group_resource == ("", "namespaces"):
+        # `namespaceStrategy.PrepareForCreate` adds the finalizer of the namespace controller.
         finalizers = get(state.value, ("spec", "finalizers")) or []
         if "kubernetes" not in finalizers:
             state = state.with_value(("spec", "finalizers"), [*finalizers, "kubernetes"])
@@ -177,6 +180,7 @@ def after_update(original: Known, old: Known | Missing, exchange: Exchange) -> K
     if isinstance(old, Missing) or old.value is None:
         return state.with_holes(_open_without_old(exchange))
     if exchange.record.subresource == "scale":
+        # Validation gets the Scale of the changed workload, and only the replicas of the request are copied into it.
         return old.with_value(("spec", "replicas"), get(state.value, ("spec", "replicas")) or 0)
     for path in (
         _UID,
@@ -261,6 +265,8 @@ def _status_updated(state: Known, old: Known, exchange: Exchange) -> Known:
     """Return an object after an update of `status`: it keeps the old spec, and the metadata that its strategy keeps."""
     api_resource, resource = exchange.api_resource, exchange.resource.group_resource
     if api_resource is not None and api_resource.custom:
+        # The old object with the new status and its field managers (`statusStrategy.PrepareForUpdate` of custom
+        # resources).
         return _taken_over(_taken_over(old.as_basis(state.basis), state, _STATUS), state, _MANAGED)
     state = _taken_over(_taken_over(state, old, _SPEC), old, _GENERATION)
     if api_resource is None:

@@ -197,6 +197,7 @@ class ShardCluster(Cluster):
             return sources.pop()
         if sources:
             return Missing("", f"the binding of {resource} was changing at the time")
+        # A binding would take the place of the own definition, so all bindings must be known.
         is_own = resource in self.defined(workspace)
         return workspace if bindings.are_known and is_own else _unknown_source(resource, bindings, is_own=is_own)
 
