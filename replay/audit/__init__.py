@@ -1,1 +1,1 @@
-"""Audit logs: read, deduplicated, stored and queried."""
+"""Audit logs: reading, removal of duplicates, storage and queries."""

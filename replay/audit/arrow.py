@@ -1,7 +1,7 @@
-"""Query results as Polars frames, without pyarrow, whose import costs as much as reading a hundred megabytes of log.
+"""Query results as Polars frames without pyarrow, whose import costs as much as reading a hundred megabytes of log.
 
-Polars remembers the type of everything that it makes a frame of. The type of a DuckDB relation, remembered until the
-interpreter ends, makes DuckDB print a list of leaks; so what Polars sees is a type that knows nothing of DuckDB, in a
+Polars remembers the type of everything that it turns into a frame. If it remembered the type of a DuckDB relation until
+the interpreter ends, DuckDB would print a list of leaks. So Polars gets a type that does not refer to DuckDB, in a
 module that does not import it.
 """
 
@@ -13,14 +13,14 @@ import polars as pl
 
 
 class ArrowSource(Protocol):
-    """Source that offers the Arrow C stream interface, for example a DuckDB relation."""
+    """Protocol of a source with the Arrow C stream interface, for example a DuckDB relation."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """A capsule with the stream."""
+        """Return a capsule with the stream."""
 
 
 class _Stream:
-    """A stream that is read once."""
+    """A stream that can be read once."""
 
     __slots__ = ("_capsule",)
 
@@ -32,5 +32,5 @@ class _Stream:
 
 
 def frame_from_relation(relation: ArrowSource) -> pl.DataFrame:
-    """The rows of a relation; errors of the query are raised here."""
+    """Return the rows of a relation. Errors of the query are raised here."""
     return pl.DataFrame(_Stream(relation.__arrow_c_stream__()))

@@ -1,4 +1,4 @@
-"""The catalogue of a store: `store.json`, replaced in one step, and the names of the locks between processes."""
+"""The catalogue of a store: `store.json`, which is replaced in one step, and the names of locks between processes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from replay.storage.directory import store_error
 from replay.storage.storage import Storage
 
 SCHEMA = 7
-"""The version of the columns and of the layout; a store of another one is refused."""
+"""Version of the columns and of the layout. A store of another version is refused."""
 CATALOG = "store.json"
 SEGMENTS = "segments"
-"""Below which name the files of the segments are, those of each below its own."""
+"""Folder of the segments. Each has a folder of its own in it."""
 FLEET = "fleet"
-"""Below which name the processes of a fleet hand values to each other, those of each run below its own."""
+"""Folder in which the processes of a fleet exchange values. Each run has a folder of its own in it."""
 OPEN = "open.sql"
 WRITERS = "lock"
 READERS = "readers"
@@ -32,7 +32,7 @@ _KIND = "replay store"
 
 
 class FileEntry(Struct, frozen=True):
-    """A file that was ingested, known again by its content."""
+    """A file that was ingested. Its content identifies it."""
 
     name: str
     digest: str
@@ -41,7 +41,7 @@ class FileEntry(Struct, frozen=True):
 
 
 class DataFile(Struct, frozen=True):
-    """A Parquet file of a segment: its path there, its size in bytes, its SHA-256 (empty where it is not kept), its rows."""
+    """A Parquet file of a segment: path, size in bytes, SHA-256 (empty in a temporary store), and number of rows."""
 
     path: str
     size: int
@@ -75,7 +75,10 @@ class Position(Struct, frozen=True):
 
 
 class Catalog(Struct, frozen=True):
-    """The content of `store.json`: the number of parts, the next free numbers, the segments that count, how far files are read."""
+    """Contents of `store.json`.
+
+    They are the number of parts, the next free numbers, the segments of the store, and how far files are read.
+    """
 
     parts: int = 0
     batch: int = 0
@@ -85,17 +88,17 @@ class Catalog(Struct, frozen=True):
 
     @property
     def digests(self) -> frozenset[str]:
-        """The contents that were ingested; of a file that changed while it was read the content is not known."""
+        """Digests of the ingested files. The digest of a file that changed during the read is unknown."""
         return frozenset(file.digest for segment in self.segments for file in segment.files if file.digest)
 
     @property
     def requests(self) -> int:
-        """How many requests the store holds."""
+        """Number of requests in the store."""
         return sum(segment.requests - segment.replaced for segment in self.segments)
 
 
 def read_catalog(storage: Storage) -> Catalog:
-    """Return the catalogue of a store, an empty one for a new store; raises `StoreError` for anything else."""
+    """Return the catalogue of a store, or an empty one for a new store. Raises `StoreError` for any other place."""
     path = f"{storage.location}/{CATALOG}"
     try:
         document = json.loads(storage.read(CATALOG))
@@ -128,7 +131,7 @@ def _other_schema(schema: Any, location: str, path: str) -> StoreError:
 
 
 def _refuse_foreign(storage: Storage) -> None:
-    """A place that holds something else is not turned into a store."""
+    """Raise `StoreError` for a place with other files. It is not turned into a store."""
     names = [entry.name for entry in storage.entries()]
     if any(name.startswith(f"{SEGMENTS}/") and not name.startswith(f"{SEGMENTS}/new-") for name in names):
         raise StoreError(
@@ -159,12 +162,12 @@ def _catalog_from_json(document: dict[str, Any]) -> Catalog:
 
 
 def write_catalog(storage: Storage, catalog: Catalog, *, durable: bool) -> None:
-    """Replace the catalog in one step; with `durable` after all that it names is on the disk."""
+    """Replace the catalogue in one step. With `durable`, all files that it names must be on the disk before."""
     document = {"kind": _KIND, "schema": SCHEMA, **to_builtins(catalog)}
     checked = {**document, "check": _check(document)}
     storage.put(CATALOG, json.dumps(checked, indent=1).encode(), durable=durable)
 
 
 def _check(document: dict[str, Any]) -> str:
-    """A digest of all that a catalog says."""
+    """Return a digest of the catalogue's contents."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""How many requests of each class a predicate leaves out, over a whole store."""
+"""Counts of the requests that a predicate does not select, by class, over a whole store."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from replay.audit.store import Store
 def unread_counts(
     store: Store, predicate: RowPredicate, within: RowPredicate | None = None
 ) -> list[tuple[str, str, str, str, int]]:
-    """`(verb, group, resource, subresource, requests)` of what succeeded and the predicate does not select."""
+    """Return `(verb, group, resource, subresource, requests)` of successful requests that the predicate does not select."""
     query = queries.text("unread_requests").replace("$predicate", predicate.sql)
     query = query.replace("$within", within.sql if within else "true")
     return store.sql(query, *predicate.parameters, *(within.parameters if within else ())).rows()
 
 
 def unmatched_by_kind(store: Store, predicate: RowPredicate) -> list[tuple[str, str, str, str, str, int]]:
-    """`(group, resource, subresource, verb, level, requests)` of what succeeded and the predicate does not select."""
+    """Return `(group, resource, subresource, verb, level, requests)` of successful requests, without selected ones."""
     query = queries.text("unmatched_by_kind").replace("$predicate", predicate.sql)
     return store.sql(query, *predicate.parameters).rows()

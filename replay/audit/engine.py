@@ -1,4 +1,4 @@
-"""Settings of DuckDB: in memory, no extensions, spilling into a given directory."""
+"""DuckDB with its settings: in memory, without extensions, spilling into a given directory."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from replay.errors import StoreError
 from replay.storage.directory import store_error
 
 FEW_PARTS = 8
-"""The questions about so many parts need little memory, and less time than an engine takes to start anew."""
+"""Number of parts up to which queries need little memory. Up to it, a new start of the engine costs more than it saves.
+"""
 INGEST_MEMORY = "768MB"
-"""Memory limit while a log is read.
+"""Memory limit of an ingest.
 
-Above it DuckDB writes to disk. Near it DuckDB frees and allocates memory again and again.
+Above it, DuckDB writes to disk. Near it, DuckDB frees and allocates memory again and again.
 """
 QUERY_MEMORY = "320MB"
 """Memory limit of queries over a whole store. Their rows also need room in Python."""
@@ -25,7 +26,7 @@ PART_MEMORY = "256MB"
 
 
 def connect(temporary: str, threads: int, memory: str = PART_MEMORY) -> duckdb.DuckDBPyConnection:
-    """An in-memory DuckDB that spills to `temporary` and never loads an extension."""
+    """Return an in-memory DuckDB that spills to `temporary` and never loads an extension."""
     connection = duckdb.connect(
         config={
             "memory_limit": memory,
@@ -40,15 +41,18 @@ def connect(temporary: str, threads: int, memory: str = PART_MEMORY) -> duckdb.D
 
 
 def literal(text: object) -> str:
-    """A string literal of SQL, where a parameter is not possible."""
+    """Return a string literal of SQL, for places where a parameter is not possible."""
     return "'" + str(text).replace("'", "''") + "'"
 
 
 class Engine:
-    """The DuckDB of a store in this process, which starts with the first question: that takes as long as to ask two or three."""
+    """The DuckDB of a store in this process.
+
+    It starts with the first query, because the start takes as long as a few queries.
+    """
 
     def __init__(self, temporary: str, views: Callable[[], str]) -> None:
-        """It spills to `temporary`; `views` gives the SQL of the views that the store has at a time."""
+        """The engine spills to `temporary`. `views` returns the SQL of the store's current views."""
         self._temporary = temporary
         self._views = views
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -72,12 +76,12 @@ class Engine:
         return self._connection
 
     def prepare(self, text: str) -> None:
-        """Run SQL that makes views or sets variables, now and wherever it starts anew."""
+        """Run SQL that defines views or sets variables, now and after every new start of the engine."""
         self.connection().execute(text)
         self._prepared.append(text)
 
     def refresh(self) -> None:
-        """Define the views anew with the next question."""
+        """Define the views again before the next query."""
         self._memory = ""
 
     def spend(self) -> None:
@@ -85,7 +89,7 @@ class Engine:
         self._is_spent = True
 
     def stop(self) -> None:
-        """Give all memory back."""
+        """Close the engine and release its memory."""
         self._is_spent = False
         if self._connection is not None:
             self._connection.close()
@@ -94,7 +98,7 @@ class Engine:
 
 @contextmanager
 def ingest_errors(location: str) -> Iterator[None]:
-    """Say what the system and DuckDB refuse while a store is written as `StoreError`."""
+    """Turn errors of the system and of DuckDB during a write into `StoreError`."""
     try:
         yield
     except OSError as error:

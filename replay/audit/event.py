@@ -10,16 +10,16 @@ from replay.kube.attributes import UserInfo
 
 
 class RequestRecord(NamedTuple):
-    """A row of the store's `request` table: the last recorded stage of one request, duplicates removed.
+    """A row of the store's `request` table: the last recorded stage of one request, without duplicates.
 
-    `seq` gives the total order over all files and API servers; its values have gaps. Times are microseconds since the
-    epoch, UTC. `user` is who admission saw (the impersonated user where there is one), `caller` the authenticated name.
-    Bodies are the JSON text of the log, None where the log has none; `annotations` is the JSON text of the map.
-    `code` is 0 where no status was recorded. `api_group`, `resource`, ... are those of `objectRef`; `name` is empty
-    where the log has none. `status_*` come from `responseStatus`, `response_*` from the body of the response, empty
-    where there is none. `line` counts the lines of `file` that are not blank, from 1. `selected` is false for a record that
-    only tells the history of an object whose other records are asked for. `workspace` is the logical cluster of kcp, empty in
-    other logs; `scoped` tells whether kcp confined the user, who is impersonated, to it.
+    `seq` is the total order over all files and API servers, with gaps. Times are microseconds since the epoch, UTC.
+    `user` is the user that admission saw, which is the impersonated user if there is one. `caller` is the authenticated
+    name. Bodies are the JSON text of the log, or None if the log has none. `annotations` is the JSON text of the map.
+    `code` is 0 if no status was recorded. `api_group`, `resource` and so on are those of `objectRef`, and `name` is
+    empty if the log has none. `status_*` come from `responseStatus`, `response_*` from the body of the response. They
+    are empty without one. `line` counts the lines of `file` that are not blank, from 1. `selected` is false for a
+    record that is only needed for the history of an object. `workspace` is the logical cluster of kcp, and empty in
+    other logs. `scoped` says whether kcp confined an impersonated user to it.
     """
 
     seq: int
@@ -72,7 +72,7 @@ def annotations_of(record: RequestRecord) -> dict[str, str]:
 
 
 def annotations_from_json(annotations_text: str | None) -> dict[str, str]:
-    """The same of their JSON text."""
+    """Return the audit annotations in a JSON text. Values that are not texts or not JSON count as absent."""
     try:
         value = orjson.loads(annotations_text) if annotations_text else None
     except orjson.JSONDecodeError:

@@ -14,7 +14,7 @@ from replay.storage.cluster import cluster_names
 
 
 class StoreInfo(Struct, frozen=True):
-    """Facts about a store; times are microseconds since the epoch (0 in an empty store), `octets` its size on disk."""
+    """Facts about a store. Times are microseconds since the epoch (0 in an empty store). `octets` is its size on disk."""
 
     directory: str
     schema: int
@@ -52,7 +52,7 @@ def store_info(location: Path | str) -> StoreInfo:
 
 
 def require_store(location: Path | str) -> None:
-    """Raise StoreError where there is no store yet: only an ingest makes one."""
+    """Raise StoreError if there is no store yet. Only an ingest creates one."""
     if not Store.is_at(location):
         if names := cluster_names(str(location)):
             raise StoreError(

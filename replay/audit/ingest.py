@@ -1,11 +1,12 @@
-"""From the files of an audit log to the rows of a store's segment: DuckDB reads, Python only says what is done in which order.
+"""Ingest of audit log files into the rows of a store's segment. DuckDB reads, and Python only directs it.
 
-A batch of files becomes Parquet files, split by a hash of the object's identity, in one pass; no line and no body passes
-through Python. What does not count (earlier stages, duplicates) is found afterwards from the narrow columns alone, and
-written down beside the rows: the rows themselves are written once and never again.
+A batch of files becomes Parquet files in one pass, split by a hash of the object's identity. No line and no body passes
+through Python. Rows that do not count (earlier stages, duplicates) are found afterwards from the narrow columns alone,
+and listed beside the rows. The rows themselves are written once and never again.
 
-Bodies are kept as JSON text. Key order and duplicate keys stay; white space goes; escapes of plain characters are
-undone; integers keep every digit and stay apart from other numbers (`1.0` stays `1.0`, `1e3` becomes `1000.0`).
+Bodies are kept as JSON text. The order of keys and duplicate keys stay, and white space is removed. Escapes of plain
+characters are undone. Integers keep every digit and differ from other numbers (`1.0` stays `1.0`, `1e3` becomes
+`1000.0`).
 """
 
 from __future__ import annotations
@@ -42,33 +43,38 @@ Progress = Callable[[str, int, int], None]
 """Callback for progress: the activity, how much is done, and how much there is."""
 
 ROW_BITS = 40
-"""A row's number is `batch << ROW_BITS` plus its place in the batch."""
+"""The number of a row is `batch << ROW_BITS` plus its place in the batch."""
 ROWS_HELD = 1 << 15
 MOST_ROWS_HELD = 512
-"""How many rows wait to be written, in all and for each part: waiting rows take up to 10 KB each, and files of small groups of rows
-are slow to read."""
+"""Number of rows that wait to be written, in all and for each part.
+
+Waiting rows take up to 10 KB each, and files with small row groups are slow to read.
+"""
 BATCH_BYTES = 1 << 28
-"""How much JSON is read at a time: what two batches side by side need in memory has room in `INGEST_MEMORY`."""
+"""JSON that is read at a time, in bytes. Two parallel batches must fit into `INGEST_MEMORY`."""
 MOST_BATCHES = 8
-"""About how many batches a large log has: each writes a file for each part, and every question opens all files."""
+"""Approximate number of batches of a large log.
+
+Each batch writes a file for each part, and every query opens all files.
+"""
 PARQUET = "format parquet, string_dictionary_page_size_limit 4096"
-"""How rows are written. Bodies hardly ever repeat: dictionaries of them would be built and thrown away."""
+"""Options for writing rows. Bodies rarely repeat, so that dictionaries of them would be built for nothing."""
 KEPT = "compression zstd, compression_level 1"
 PASSING = "compression lz4_raw"
-"""How rows are compressed: a store that is kept is half as large, one that goes with its run is read with less CPU."""
+"""Compression of rows. A kept store is half as large. A temporary one is read with less CPU."""
 READING = "Reading the audit log"
 LONGEST_LINE = 1 << 24
 LONGEST_DOCUMENT = 1 << 27
-"""DuckDB reserves twice as much for each thread, and reads lines of that length; files with longer ones are read on their own."""
+"""Limits in bytes above which files are read one by one. DuckDB reserves twice as much for each thread."""
 _MEMORY_FOR_LINE = 32
-"""How many times its length a long line takes in memory at most, from its text to the column that holds its body."""
+"""Maximum memory of a long line, as a multiple of its length, from its text to the column with its body."""
 _POLL_SECONDS = 0.2
 _UNREADABLE = (OSError, duckdb.IOException, duckdb.InvalidInputException, UnicodeDecodeError)
-"""Errors that damage raises. The last comes from DuckDB messages that quote bytes that are not text."""
+"""Errors that damage can raise. The last one comes from DuckDB messages that quote bytes which are not text."""
 
 
 class SegmentNumbers(Struct, frozen=True):
-    """How many parts the store has, and the first numbers that are free for batches and files."""
+    """The number of parts of the store, and the next free numbers of batches and files."""
 
     parts: int
     batch: int = 0
@@ -76,7 +82,7 @@ class SegmentNumbers(Struct, frozen=True):
 
 
 class ReadFile(Struct):
-    """One file after reading: `first_row` is the number of its first row, `lines` the number of its rows."""
+    """One file after reading. `first_row` is the number of its first row, `lines` the number of its rows."""
 
     number: int
     file: LogFile
@@ -87,46 +93,46 @@ class ReadFile(Struct):
     lists: int = 0
     malformed: int = 0
     other_places: frozenset[int] = frozenset()
-    """Places of lines that have another form, which another reading of the file reads."""
+    """Places of lines in another form, for which the file is read again."""
     is_another: bool = False
     """Whether this is another reading of a file, for lines of another form."""
 
     @property
     def size(self) -> int:
-        """Return how many bytes the file has as stored; 0 for another reading, so that bytes are counted once."""
+        """Size of the stored file in bytes, or 0 for another reading, so that bytes are counted once."""
         return 0 if self.is_another else self.file.size
 
     @property
     def kind(self) -> object:
-        """Return what files of one batch have in common. Text files are read one by one."""
+        """Key of the files that can be in one batch. Text files are read one by one."""
         return self.number if self.form.text else self.form
 
 
 class Batch(NamedTuple):
-    """Files that follow each other in number and are read together, and the number of their rows."""
+    """Files with successive numbers that are read together, and the number of the batch."""
 
     files: list[ReadFile]
     number: int
 
     @property
     def size(self) -> int:
-        """How many bytes the files have, as stored."""
+        """Size of the stored files, in bytes."""
         return sum(file.file.size for file in self.files)
 
 
 class BatchReader(Protocol):
-    """Processes of other machines that read batches."""
+    """Protocol of a reader with processes on other machines."""
 
     def read(self, batches: Sequence[Batch], parts: int, target: Path, progress: Progress) -> list[Batch]:
-        """Write the rows of batches, split into so many parts, below `target`, as `LogReader` does; those that it cannot read."""
+        """Write the rows of batches below `target`, as `LogReader` does, and return the batches that it cannot read."""
         ...
 
 
 class LogReader(Struct):
-    """Reader of files into Parquet files under `target`, one directory per batch; `elsewhere` reads those that it can, if given.
+    """Reader of files into Parquet files under `target`, with one directory for each batch.
 
-    `formats` are the formats that the user named. Without them, the beginning of a file tells its form. `is_kept` says
-    whether the rows outlive the run.
+    `elsewhere` reads the batches that it can, if given. `formats` are the formats that the user named. Without them,
+    the beginning of a file decides about its form. `is_kept` says whether the rows outlive the run.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -144,7 +150,7 @@ class LogReader(Struct):
     _running: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
     def read(self, files: Sequence[LogFile], workers: int) -> None:
-        """Read all files; raises `StoreError` if the rows cannot be written."""
+        """Read all files. Raises `StoreError` if the rows cannot be written."""
         self.files = [
             ReadFile(self.numbers.file + index, file, form_of(head_of(file, self.connection), self.formats))
             for index, file in enumerate(files)
@@ -171,7 +177,7 @@ class LogReader(Struct):
 
     @property
     def next_numbers(self) -> SegmentNumbers:
-        """The numbers that are free afterwards."""
+        """The next free numbers, after the read."""
         numbers = self.numbers
         return SegmentNumbers(numbers.parts, numbers.batch + self._batches, numbers.file + len(self.files))
 
@@ -181,7 +187,7 @@ class LogReader(Struct):
             return self.numbers.batch + self._batches - 1
 
     def _run(self, jobs: Sequence[Batch], workers: int) -> None:
-        """Read batches side by side, telling the progress; an interrupt stops the queries first."""
+        """Read batches in parallel and report progress. An interrupt stops the queries first."""
         total = sum(file.file.size for file in self.files)
         cursors = [self.connection.cursor() for _ in jobs]
         self._running.extend(cursors)
@@ -205,7 +211,7 @@ class LogReader(Struct):
                 raise
 
     def _read_batch(self, cursor: duckdb.DuckDBPyConnection, batch: Batch) -> None:
-        """Read a batch; where one of its files is damaged, each on its own."""
+        """Read a batch. If one of its files is damaged, read each file on its own."""
         if self.copied(cursor, batch):
             return
         if len(batch.files) > 1:
@@ -215,7 +221,7 @@ class LogReader(Struct):
             self._read_by_line(cursor, batch.files[0], batch.number)
 
     def copied(self, cursor: duckdb.DuckDBPyConnection, batch: Batch) -> bool:
-        """Write the rows of a batch whose files can be read as they are; whether they can."""
+        """Write the rows of a batch whose files can be read directly. Return whether that was possible."""
         try:
             if not batch.files[0].form.text and not any(is_altered(file.file) for file in batch.files):
                 self._copy_lines(cursor, batch.files, batch.number)
@@ -225,7 +231,10 @@ class LogReader(Struct):
         return False
 
     def _read_by_line(self, cursor: duckdb.DuckDBPyConnection, source: ReadFile, batch: int) -> None:
-        """Read a file that is damaged, or has lines that are too long, so that only these are lost; or one that is not JSON."""
+        """Read a file line by line: a damaged one, one with lines that are too long, or one that is not JSON.
+
+        Only the damaged or long lines are lost.
+        """
         target = self.target / f"rewritten-{source.number}"
         documents = source.form.text.documents if source.form.text else None
         try:
@@ -246,7 +255,7 @@ class LogReader(Struct):
         target.unlink()
 
     def _copy_long(self, source: ReadFile, batch: int, longest: int) -> None:
-        """Write the rows of a file whose longest line or document has so many bytes."""
+        """Write the rows of a file whose longest line or document has `longest` bytes."""
         # DuckDB wants room for a longest line in every thread, more than the others have together.
         memory = f"{max(longest * _MEMORY_FOR_LINE >> 20, 1024)}MB"
         with connect(str(self.target), threads=1, memory=memory) as connection:
@@ -254,7 +263,7 @@ class LogReader(Struct):
             self._copy_lines(connection, [source], batch, longest)
 
     def _copy_documents(self, source: ReadFile, batch: int, target: Path) -> None:
-        """Write the rows of a file with damaged documents, so that only these are lost; an array is one of them."""
+        """Write the rows of a file with damaged documents. Only these are lost, and an array counts as one document."""
         file, longest = split(source.file, target)
         self._copy_long(replace(source, file=file, form=replace(source.form, layout=Layout.LINES)), batch, longest)
         target.unlink()
@@ -262,7 +271,7 @@ class LogReader(Struct):
     def _copy_lines(
         self, cursor: duckdb.DuckDBPyConnection, files: list[ReadFile], batch: int, longest: int = 0
     ) -> None:
-        """Write the rows of files of one form; the longest document has so many bytes, if that is known."""
+        """Write the rows of files of one form. `longest` is the length of the longest document in bytes, or 0 if unknown."""
         form = files[0].form
         is_lines = form.layout is Layout.LINES
         parameters: dict[str, object] = {
@@ -276,7 +285,7 @@ class LogReader(Struct):
         self._copy(cursor, form.source(), batch, parameters)
 
     def _copy(self, cursor: duckdb.DuckDBPyConnection, source: str, batch: int, parameters: dict[str, object]) -> None:
-        """Write the rows of a source, part by part; nothing is left of a failure."""
+        """Write the rows of a source, by part. After a failure nothing is left."""
         directory = self.target / f"rows-{batch}"
         # Only one thread numbers the lines; where these are held in memory then, all threads do the rest.
         materialized = "materialized" if self._is_alone else ""
@@ -305,7 +314,7 @@ class LogReader(Struct):
             raise
 
     def _read_documents(self, source: ReadFile) -> None:
-        """Read a file that is not one event a line: documents over several lines, or an array of events."""
+        """Read a file that does not have one event per line: documents over several lines, or an array of events."""
         for layout in (Layout.DOCUMENTS, Layout.ARRAY):
             batch = self._next_batch()
             try:
@@ -318,10 +327,10 @@ class LogReader(Struct):
             return
 
     def _read_other_forms(self, again: Sequence[ReadFile]) -> bool:
-        """Read the rejected lines that have another form than their file; return whether there are any.
+        """Read the rejected lines that have another form than their file. Return whether there are any.
 
-        Such a reading has a number of its own and the name of the file. Files that were read `again` have documents, not lines.
-        A review may take several lines, so its file is left alone.
+        Such a reading has its own number and the name of the file. Files that were read `again` have documents, not
+        lines. A review may take several lines, so its file is left alone.
         """
         if not (paths := self.paths(-1)):
             return False
@@ -344,13 +353,13 @@ class LogReader(Struct):
         return len(self.files) > count_before
 
     def _read_lists(self) -> None:
-        """Take the events out of the EventLists."""
+        """Write the events in EventLists as rows."""
         lists = self.paths(-1)
         items = queries.filled("ingest_lists", structure=structure(EVENT))
         self._copy(self.connection, items, self._next_batch(), {"lists": lists})
 
     def _count(self) -> None:
-        """Count the rows of each file; of a file that was read twice only the second time counts."""
+        """Count the rows of each file. If a file was read twice, only the second time counts."""
         if not (paths := self.paths()):
             return
         rows = self.connection.execute(queries.text("ingest_files"), {"paths": paths}).fetchall()
@@ -369,7 +378,7 @@ class LogReader(Struct):
             )
 
     def paths(self, part: int | None = None) -> list[str]:
-        """The Parquet files of one part, or of all that holds requests or rejects."""
+        """Return the Parquet files of one part, or of all parts with requests or rejects."""
         pattern = f"rows-*/part={'*' if part is None else part}/*.parquet"
         return sorted(str(path) for path in self.target.glob(pattern))
 

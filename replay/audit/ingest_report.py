@@ -58,7 +58,7 @@ def report_of(segment: Segment, files: Sequence[LogFile], known_files: int) -> I
 
 
 def refusal_of_nothing(rejects: Rejects) -> str:
-    """Why a log without any event is refused."""
+    """Return the reason why a log without any event is refused."""
     if not rejects.total:
         return "no audit event: the log is empty"
     reason, count = rejects.counts.most_common(1)[0]

@@ -1,4 +1,4 @@
-"""Location of rejected lines and reasons: the files that hold rejects are read a second time."""
+"""Location of rejected lines and reasons. The files with rejects are read a second time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from replay.audit.reject import Reject, RejectReason
 from replay.audit.source import open_log
 
 SHOWN = 200
-"""How many bytes of a rejected line are kept."""
+"""Number of bytes of a rejected line that are kept."""
 
 
 class RejectedRow(NamedTuple):
-    """A row of the ingest that is not used: the number of its file, and of the row (or of the list that held it)."""
+    """A row of the ingest that is not used: the number of its file, and of the row (or of the list that had it)."""
 
     file: int
     row: int
@@ -37,7 +37,7 @@ class _Line(NamedTuple):
 
 
 def located(rows: Iterable[RejectedRow], files: Sequence[ReadFile]) -> Iterator[Reject]:
-    """The rejects with file, line and the beginning of the line, by file and line."""
+    """Yield the rejects with file, line and the beginning of the line, by file and line."""
     by_file: dict[int, list[RejectedRow]] = {}
     for row in rows:
         by_file.setdefault(row.file, []).append(row)
@@ -51,7 +51,7 @@ def located(rows: Iterable[RejectedRow], files: Sequence[ReadFile]) -> Iterator[
 
 
 def _reject(source: ReadFile, row: RejectedRow, lines: Mapping[int, _Line]) -> Reject:
-    """Return one reject. A line that the second reading does not reach is behind the damage of a compressed file."""
+    """Return one reject. A line that the second reading does not reach lies after the damage of a compressed file."""
     place, lines_before = row.row - source.first_row, source.file.lines_before
     line = lines.get(place)
     if line is None:
@@ -74,9 +74,10 @@ def _reason(text: bytes, form: FileForm) -> RejectReason:
 
 
 def _lines(source: ReadFile, places: Mapping[int, bool]) -> dict[int, _Line]:
-    """The lines at some places, counted from 0 without blank lines, as the reader of all lines counts them.
+    """Return the lines at some places.
 
-    What is wrong with a line is looked at where the place asks for it.
+    Places count from 0 without blank lines, as the reader of all lines counts them. The values of `places` say whether
+    to find the problem of the line.
     """
     wanted_places = iter(sorted(places))
     lines: dict[int, _Line] = {}
@@ -96,13 +97,16 @@ def _lines(source: ReadFile, places: Mapping[int, bool]) -> dict[int, _Line]:
 
 
 def _documents(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Documents with the numbers of the lines on which they begin, up to where the file can be decompressed."""
+    """Yield the documents with the numbers of their first lines, up to where the file can be decompressed."""
     with suppress(OSError, EOFError):
         yield from documents(stream, LONGEST_READ)
 
 
 def _numbered(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Lines with their numbers from 1, up to where the file can be decompressed; of endless ones only the beginning."""
+    """Yield the lines with their numbers from 1, up to where the file can be decompressed.
+
+    Only the beginning of a very long line is returned.
+    """
     number = 0
     try:
         while line := stream.readline(LONGEST_READ + 1):

@@ -10,18 +10,19 @@ from datetime import UTC, date, datetime, timedelta
 
 _SECOND = 1_000_000
 EARLIEST = int(datetime(2017, 1, 1, tzinfo=UTC).timestamp()) * _SECOND
-"""Microseconds since the epoch: version 1 of the audit API is of 2017."""
+"""Earliest time in microseconds since the epoch. Version 1 of the audit API is of 2017."""
 LATEST = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp()) * _SECOND
 YEAR = 366 * 86_400 * _SECOND
-"""The longest a request may take, and a log be silent, in microseconds."""
+"""Longest duration of a request, and longest silence of a log, in microseconds."""
 _FEW = 100
-"""A group of events is one of the log's if it has at least one for so many of the largest group."""
+"""A group of events counts if the largest group has at most so many times its events."""
 
 
 def implausible_days(counts: Mapping[date, int]) -> list[date]:
-    """Return the days that are more than a year from all others and have hardly any events, given the events per day.
+    """Return the days that are more than a year from all others and have hardly any events.
 
-    Two archives that are years apart are both kept, if both have more than a few events.
+    `counts` are the events by day. Two archives that are years apart are both kept, if both have more than a few
+    events.
     """
     groups: list[list[date]] = []
     for day in sorted(counts):

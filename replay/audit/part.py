@@ -1,4 +1,4 @@
-"""Reading a part of a store, in any process: the records of objects, in order, as tuples."""
+"""Reading of a part of a store, in any process: the records of objects, in order, as tuples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOT_TOLD = ("uid", "groups", "extra")
 """User fields that logs of other APIs lack. An audit event omits empty fields and has no null."""
 _BODIES = ("request_object", "response_object")
 _record = partial(tuple.__new__, RequestRecord)
-"""A record of its fields in order; nothing of it is Python, as there are many."""
+"""Function that makes a record of its fields in order. It runs no Python code, because there are many records."""
 _USER = RequestRecord._fields.index("user")
 _FEW_VALUES = [
     RequestRecord._fields.index(name)
@@ -44,19 +44,19 @@ _FEW_VALUES = [
 
 
 class RowPredicate(Protocol):
-    """An SQL expression over the columns of `request`, and the values of its `?` in order."""
+    """An SQL expression over the columns of `request`, with the values of its `?` in order."""
 
     @property
     def sql(self) -> str:
-        """The expression."""
+        """The SQL expression."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The values."""
+        """The values of its `?`."""
 
 
 class Tables(Struct, frozen=True):
-    """The Parquet files behind the views `request`, `reject` and `file`; picklable, so that any process can open them."""
+    """The Parquet files of the views `request`, `reject` and `file`. It can be pickled, so that any process can open them."""
 
     rows: tuple[str, ...]
     dropped: tuple[str, ...]
@@ -64,11 +64,14 @@ class Tables(Struct, frozen=True):
     rejects: tuple[str, ...]
 
     def views(self) -> str:
-        """The SQL that defines the views."""
+        """Return the SQL that defines the views."""
         return "\n".join([self.variables(), queries.text("ingest_views")])
 
     def variables(self, below: str = "") -> str:
-        """The SQL that says where the Parquet files are; `below` is an expression for the directory of relative ones."""
+        """Return the SQL that sets the paths of the Parquet files.
+
+        `below` is an expression for the directory of relative paths.
+        """
         lists = {"rows": self.rows, "dropped": self.dropped, "files": self.files, "rejects": self.rejects}
         variables = []
         for name, paths in lists.items():
@@ -86,12 +89,12 @@ class Share(NamedTuple):
 
     @property
     def sql(self) -> str:
-        """The expression over `request` that chooses them."""
+        """SQL expression over `request` that selects the share."""
         return f"(identity >> 32) % {self.total} = {self.number}" if self.total > 1 else "true"
 
 
 class StorePart(Struct, frozen=True):
-    """The requests of some objects, with everything in the store about these objects. SQL may read a share of them."""
+    """The requests of some objects, with everything in the store about these objects. A query may read a share of them."""
 
     number: int
     tables: Tables
@@ -99,26 +102,32 @@ class StorePart(Struct, frozen=True):
     share: Share = Share()
 
     def shares(self, total: int) -> list[StorePart]:
-        """The part by shares, for workers that would have nothing to do."""
+        """Return the shares of the part, for workers that would otherwise be idle."""
         return [replace(self, share=Share(number, total)) for number in range(total)]
 
     def records(self, predicate: RowPredicate | None = None) -> Iterator[RequestRecord]:
         """Yield the records of every object with a selected record: by object, then in order.
 
-        These are the selected records, and with `selected=False` the earlier writes that can tell the object's state.
+        These are the selected records, and the earlier writes that can show the object's state, with `selected=False`.
         Reads and refused requests are never among the latter.
         """
         for some in self._rows(predicate):
             yield from some.records
 
     def objects(self, predicate: RowPredicate | None = None) -> Iterator[list[RequestRecord]]:
-        """The same, one list for each object; a `deletecollection` and what has no name is alone in its list."""
+        """Yield the records of `records` as one list for each object.
+
+        A `deletecollection` and a request without a name are alone in their lists.
+        """
         return (records for _, records in _by_object(self._rows(predicate)))
 
     def selection(
         self, predicate: RowPredicate, within: RowPredicate | None = None, *, only_failed: bool
     ) -> PartSelection:
-        """Return what the two predicates select; `only_failed` limits the other requests that `within` selects to failed ones."""
+        """Return what the two predicates select.
+
+        `only_failed` limits the other requests, which only `within` selects, to failed ones.
+        """
         others = "not (code between 200 and 299)" if only_failed else "true"
         return PartSelection(self, self._chosen(predicate, within, others) if self.tables.rows else _NO_ROWS)
 
@@ -138,7 +147,10 @@ class StorePart(Struct, frozen=True):
         yield from _by_object(_keyed(written.sort(since, "identity", "seq", "audit_id")))
 
     def bare_records(self, rows: pl.DataFrame) -> Iterator[RequestRecord]:
-        """The records of rows (`row_id`, `selected`), in their order, without bodies and under the names of their objects."""
+        """Yield the records of rows (`row_id`, `selected`), in their order, without bodies.
+
+        Names are those of their objects.
+        """
         if rows.is_empty():
             return
         bodies = [pl.lit(None, pl.String).alias(name) for name in _BODIES]
@@ -152,7 +164,7 @@ class StorePart(Struct, frozen=True):
             yield from self.keyed_records(self._chosen(predicate))
 
     def keyed_records(self, rows: pl.DataFrame) -> Iterator[KeyedRecords]:
-        """The records of rows (`row_id`, `selected`), in their order, with the hashes of their objects."""
+        """Yield the records of rows (`row_id`, `selected`), in their order, with the hashes of their objects."""
         if not rows.is_empty():
             frame = self._frame(_among(rows), [pl.col(name) for name in _STORED])
             yield from _keyed(rows.join(frame, on="row_id", how="left", maintain_order="left"))
@@ -160,7 +172,10 @@ class StorePart(Struct, frozen=True):
     def _chosen(
         self, predicate: RowPredicate | None, within: RowPredicate | None = None, others: str = "false"
     ) -> pl.DataFrame:
-        """The numbers of the rows to read, in order, whether each is selected, and whether it is one of the others."""
+        """Return the numbers of the rows to read, in order.
+
+        For each row, two flags say whether it is selected, and whether it is one of the others.
+        """
         query = queries.text("object_history").replace("$share", self.share.sql).replace("$others", others)
         parameters: list[str] = []
         for name, each in (("$predicate", predicate), ("$within", within)):
@@ -171,7 +186,7 @@ class StorePart(Struct, frozen=True):
             return frame_from_relation(connection.sql(query, params=parameters))
 
     def _frame(self, condition: pl.Expr, columns: Sequence[pl.Expr]) -> pl.DataFrame:
-        """Some columns of the rows of the part that meet a condition, in any order, with the names of their files."""
+        """Return some columns of the rows that meet a condition, in any order, with the names of their files."""
         stored = pl.scan_parquet(list(self.tables.rows), hive_partitioning=False, glob=False)
         rows = stored.filter(condition).select(columns).collect()
         line = pl.coalesce("list_row", "row_id") - pl.col("first_row") + 1
@@ -182,7 +197,7 @@ class StorePart(Struct, frozen=True):
 
 
 class KeyedRecords(NamedTuple):
-    """Some records, with the key of each: the hash of its object, or another one."""
+    """Some records, each with a key: the hash of its object, or another one."""
 
     keys: list[Any]
     records: list[RequestRecord]
@@ -195,12 +210,12 @@ class PartSelection(NamedTuple):
     rows: pl.DataFrame
 
     def objects(self) -> Iterator[list[RequestRecord]]:
-        """The requests that are selected with the histories of their objects, as `StorePart.objects` reads them."""
+        """Yield the selected requests with the histories of their objects, as `StorePart.objects` reads them."""
         rows = self.rows.filter(~pl.col("is_other"))
         return (records for _, records in _by_object(self.part.keyed_records(rows)))
 
     def others(self) -> Iterator[RequestRecord]:
-        """The other requests, as `StorePart.bare_records` reads them."""
+        """Yield the other requests, as `StorePart.bare_records` reads them."""
         return self.part.bare_records(self.rows.filter("is_other"))
 
 
@@ -208,7 +223,7 @@ _NO_ROWS = pl.DataFrame(schema={"row_id": pl.Int64, "selected": pl.Boolean, "is_
 
 
 _Stamped = tuple[tuple[str, int], ...]
-"""Files and when they were written, in nanoseconds: a store may be removed and another one made in its place."""
+"""Files with their times of modification in nanoseconds, because a store may be replaced by another one."""
 
 
 def _stamped(paths: Iterable[str]) -> _Stamped:
@@ -225,7 +240,7 @@ def _files(stamped: _Stamped) -> pl.DataFrame:
 
 @lru_cache(maxsize=1)
 def _dropped(stamped: _Stamped) -> pl.DataFrame:
-    """The numbers of the rows that no longer count (`row_id`)."""
+    """Return the numbers of the rows that no longer count (`row_id`)."""
     paths = [path for path, _ in stamped]
     return pl.read_parquet(paths, columns=["row_id"], hive_partitioning=False, glob=False)
 
@@ -235,7 +250,7 @@ def _among(chosen: pl.DataFrame) -> pl.Expr:
 
 
 def _by_object(rows: Iterable[KeyedRecords]) -> Iterator[tuple[int, list[RequestRecord]]]:
-    """The records of each object, which follow each other: a list with its hash."""
+    """Yield the records of each object, which are adjacent: the object's hash and a list."""
     identity: int | None = None
     of_object: list[RequestRecord] = []
     for identities, records in rows:
@@ -254,7 +269,7 @@ def _by_object(rows: Iterable[KeyedRecords]) -> Iterator[tuple[int, list[Request
 
 
 def _keyed(frame: pl.DataFrame, key: str = "identity") -> Iterator[KeyedRecords]:
-    """The rows of a frame with a key and the fields of `RequestRecord`, a few thousand at a time."""
+    """Yield the rows of a frame with a key and the fields of `RequestRecord`, a few thousand at a time."""
     for part in frame.select(key, *RequestRecord._fields).iter_slices(_SLICE):
         keys, *columns = [column.to_list() for column in part.get_columns()]
         columns[_USER] = [user_info_from_json(text) for text in columns[_USER]]
@@ -264,13 +279,13 @@ def _keyed(frame: pl.DataFrame, key: str = "identity") -> Iterator[KeyedRecords]
 
 
 def keyed_records(relation: duckdb.DuckDBPyRelation, key: str = "identity") -> Iterator[KeyedRecords]:
-    """The rows of a relation of a key and the fields of `RequestRecord`, a few thousand at a time."""
+    """Yield the rows of a relation with a key and the fields of `RequestRecord`, a few thousand at a time."""
     yield from _keyed(frame_from_relation(relation), key)
 
 
 @lru_cache(maxsize=1)
 def engine(temporary: str) -> duckdb.DuckDBPyConnection:
-    """The DuckDB of a process, which holds no data: starting one takes as long as choosing the rows of a part."""
+    """Return the DuckDB of this process. It has no data. Its start takes as long as selecting the rows of a part."""
     return connect(temporary, threads=1)
 
 

@@ -1,4 +1,4 @@
-"""A span of time that a report is about, and what of a store lies in it."""
+"""A span of time of a report, and the requests of a store in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Period(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How long it is, in microseconds."""
+        """Length of the span in microseconds."""
         return self.end - self.start
 
     @property
@@ -28,12 +28,12 @@ class Period(NamedTuple):
         return Period(self.start - self.length, self.start)
 
     def __contains__(self, instant: object) -> bool:
-        """Whether an instant lies in it."""
+        """Return whether an instant is in the span."""
         return isinstance(instant, int) and self.start <= instant < self.end
 
 
 def selected_counts(store: Store, predicates: Sequence[RowPredicate], period: Period) -> list[int]:
-    """How many requests of a period each predicate selects, in one reading of the store."""
+    """Return the number of requests of a period that each predicate selects, with one read of the store."""
     if not predicates:
         return []
     counts = ", ".join(f"count(*) filter (where coalesce({predicate.sql}, false))" for predicate in predicates)

@@ -18,16 +18,16 @@ LOOKUPS = (
     "priorityclasses.scheduling.k8s.io",
     *map(str, RBAC_RESOURCES),
 )
-"""Resources that decisions always may look up, as `resource.group`. Parameters of policies come in addition."""
+"""Resources that decisions may always look up, as `resource.group`. Parameters of policies come in addition."""
 LOOKED_UP = ("configmaps", *LOOKUPS)
-"""The same with the usual kinds of parameters. They have their own parts."""
+"""Resources with parts of their own: `LOOKUPS`, and the usual kind of parameters."""
 _PARTS_FOR_EACH_OF_LOOKUPS = 16
 TICKS = 1024
-"""How many numbers of requests a microsecond has."""
+"""Number of positions in a microsecond."""
 BETWEEN = "\x1f"
 """Separator of the parts of a key."""
 _AUDIT_ID = "audit id "
-"""Prefix of a request's id where an object never got a name. Names have no spaces."""
+"""Prefix of a request's id in the key of an object that never got a name. Names have no spaces."""
 
 
 class LogPosition(NamedTuple):
@@ -38,26 +38,30 @@ class LogPosition(NamedTuple):
 
     @property
     def microseconds(self) -> int:
-        """When the request was answered."""
+        """Time of the answer."""
         return self.seq // TICKS
 
 
 class ObjectPlace(NamedTuple):
-    """The part of a store that an object is in, and the hash that keeps it apart from others there."""
+    """The part of a store that has an object, and the hash that distinguishes the object from others there."""
 
     part: int
     identity: int
 
 
 def lookup_parts(parts: int) -> int:
-    """How many of so many parts are for `LOOKED_UP`: the last ones, since what takes little time fills what time is left at the end."""
+    """Return the number of parts for `LOOKED_UP`.
+
+    They are the last parts. They take little time, and so fill the time that is left at the end.
+    """
     return -(-parts // _PARTS_FOR_EACH_OF_LOOKUPS)
 
 
 def stored_key(about: ObjectRef, audit_id: str = "") -> str:
-    """An object as the queries and `object_place` know it; one without a name by the request that was to create it, else empty.
+    """Return the key of an object for queries and `object_place`.
 
-    INVARIANT: what `ingest_request.sql` makes `identity` of.
+    An object without a name has the id of the request that creates it, or an empty key without an id. INVARIANT: equal
+    to what `ingest_request.sql` makes `identity` of.
     """
     if not about.name:
         if not audit_id:
@@ -67,7 +71,7 @@ def stored_key(about: ObjectRef, audit_id: str = "") -> str:
 
 
 def is_named(key: str) -> bool:
-    """Whether an object ever got a name."""
+    """Return whether an object ever got a name."""
     return not key.split(BETWEEN)[3].startswith(_AUDIT_ID)
 
 

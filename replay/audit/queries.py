@@ -1,4 +1,4 @@
-"""The SQL files of the project: `queries/` of a checkout, `replay/queries` of an installed wheel."""
+"""The SQL files of the project: `queries/` of a checkout, or `replay/queries` of an installed wheel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PART = re.compile(r"\$(\w+)")
 
 @cache
 def folder() -> Path:
-    """Return the directory of the SQL files; raises `StoreError` for a broken installation."""
+    """Return the directory of the SQL files. Raises `StoreError` for a broken installation."""
     for path in (_PACKAGE / "queries", _PACKAGE.parent / "queries"):
         if path.is_dir():
             return path
@@ -22,13 +22,13 @@ def folder() -> Path:
 
 
 def names() -> list[str]:
-    """The names of the queries that answer questions (`ingest_…` are steps of the ingest, not questions)."""
+    """Return the names of the queries for users. `ingest_…` are steps of the ingest."""
     return sorted(path.stem for path in folder().glob("*.sql") if not path.stem.startswith("ingest_"))
 
 
 @cache
 def text(name: str) -> str:
-    """The SQL of a query; raises `StoreError` for a name that there is not."""
+    """Return the SQL of a query. Raises `StoreError` for an unknown name."""
     path = folder() / f"{name}.sql"
     if not path.is_file():
         raise StoreError(f"no query `{name}`: there are {', '.join(names())}")
@@ -36,14 +36,14 @@ def text(name: str) -> str:
 
 
 def filled(name: str, **parts: str) -> str:
-    """The SQL of a query, without its header, with SQL in place of `$name` for each part."""
+    """Return the SQL of a query without its header, with SQL in the place of `$name` for each part."""
     lines = text(name).splitlines(keepends=True)
     query = "".join(lines[next(place for place, line in enumerate(lines) if not line.startswith("--")) :])
     return _PART.sub(lambda match: parts.get(match[1], match[0]), query)
 
 
 def header(name: str) -> str:
-    """The comment that a query begins with, without the comment marks."""
+    """Return the comment at the start of a query, without the comment marks."""
     lines = []
     for line in text(name).splitlines():
         if not line.startswith("--"):

@@ -1,4 +1,4 @@
-"""SQL of other people over a store: read-only, without access to any other file, secrets hidden by default."""
+"""SQL of users over a store: read-only, without access to any other file, and with secrets hidden by default."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from replay.kube.redact import SECRETS, ObjectRedactors, SecretRow
 
 _READS = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
 MOST_ROWS = 5_000_000
-"""How many rows of a result are fetched at most; they are in memory together."""
+"""Maximum number of rows of a result. They are in memory together."""
 _SHOWN = frozenset({"request", "reject", "file", "decision", "decided_request", "chosen_decision"})
 _NAMED = ", ".join(f"`{name}`" for name in sorted(_SHOWN))
 _BELOW = frozenset({"stored_request", "stored_reject", "counted_row"})
-"""The views below the redacted ones: not even what a query makes itself may have such a name."""
+"""The views below the redacted ones. Not even a table of the query itself may have such a name."""
 _OWN_SCHEMAS, _OWN_CATALOGS = frozenset({"", "main"}), frozenset({"", "temp", "memory"})
 _GENERATORS = frozenset({"unnest", "range", "generate_series", "repeat", "json_each", "json_tree"})
-"""Table functions that read nothing but their arguments."""
+"""Table functions that read only their arguments."""
 _EXPLAIN = re.compile(r"^(\s|--[^\n]*\n|/\*.*?\*/)*explain\s+(analyze\s+)?", re.IGNORECASE | re.DOTALL)
 _OVER = "create or replace temp view {} as select * replace ({}) from {}"
 _REJECTED = "if(text ilike '%secret%', '(redacted)', text) as text"
-"""Beginning of a line that may show a Secret. The place of its data in a line that is not JSON is unknown."""
+"""Replacement for a line that may show a Secret. Its data cannot be located in a line that is not JSON."""
 _HIDDEN = "resource in ('secrets', 'tokenreviews') or subresource = 'token'"
 
 
 class StoreReader:
-    """A connection that can read the views of one store and nothing else."""
+    """A connection that can only read the views of one store."""
 
     def __init__(self, tables: Tables, temporary: str, *, threads: int, redact: bool) -> None:
-        """Define the views, then shut the door: no other file, no setting can be reached from here on."""
+        """Define the views and then lock the connection: no other file and no setting can be reached."""
         self._connection = connect(temporary, threads)
         execute = self._connection.execute
         execute(tables.views())
@@ -76,13 +76,13 @@ class StoreReader:
         execute(_OVER.format("reject", _REJECTED, "stored_reject"))
 
     def close(self) -> None:
-        """Give up the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def read(self, text: str, parameters: Mapping[str, str]) -> pl.DataFrame:
-        """The rows of one SELECT; parameters are both variables (`getvariable`) and named parameters (`$name`).
+        """Return the rows of one SELECT. Parameters are both variables (`getvariable`) and named parameters (`$name`).
 
-        Raises ReplayError for anything else than one SELECT, and with what DuckDB says for one that fails.
+        Raises ReplayError for anything other than one SELECT, and with DuckDB's message if it fails.
         """
         try:
             statement = _one(duckdb.extract_statements(text))
@@ -99,7 +99,7 @@ class StoreReader:
             raise ReplayError(" ".join(str(error).split())) from error
 
     def _require_shown(self, query: str) -> None:
-        """Raise ReplayError for a query that reads anything but the redacted views and its own tables."""
+        """Raise ReplayError for a query that reads more than the redacted views and its own tables."""
         selected = _EXPLAIN.sub("", query)
         (row,) = self._connection.execute("select json_serialize_sql(?)", [selected]).fetchall()
         tree = orjson.loads(row[0])
@@ -127,7 +127,7 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _source(node: dict[str, Any]) -> str | None:
-    """Return the source that a query node reads; None if it reads nothing itself, or something public."""
+    """Return the source that a query node reads, or None if it reads nothing or only its arguments."""
     match node.get("type"):
         case "BASE_TABLE":
             is_own = node["schema_name"] in _OWN_SCHEMAS and node["catalog_name"] in _OWN_CATALOGS
@@ -142,7 +142,7 @@ def _source(node: dict[str, Any]) -> str | None:
 
 
 def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
-    """Return the rows of a query; raises ReplayError before too many rows fill the memory."""
+    """Return the rows of a query. Raises ReplayError before too many rows fill the memory."""
     rows = frame_from_relation(relation.limit(MOST_ROWS + 1))
     if rows.height > MOST_ROWS:
         raise ReplayError(f"the query gives more than {MOST_ROWS} rows: count them in SQL, or add a limit")
@@ -164,7 +164,7 @@ def _identifier(name: str) -> str:
 
 
 def _value(text: str) -> Any:
-    """A number or a list is one; anything else is text."""
+    """Return a number or a list as JSON, and anything else as text."""
     if text[:1] in "-0123456789[":
         try:
             return orjson.loads(text)

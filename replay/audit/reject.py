@@ -1,4 +1,4 @@
-"""Lines of an audit log that are not used, with the reason: counted, shown, never silently lost."""
+"""Lines of an audit log that are not used, with the reason. They are counted and shown, never silently lost."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from msgspec import Struct, field
 from replay.kube.redact import redacted_line
 
 EXAMPLES = 3
-"""Number of rejects per reason that are shown without `--rejects FILE`."""
+"""Number of rejects for each reason that are shown without `--rejects FILE`."""
 
 
 class RejectReason(StrEnum):
-    """Why a line is not used; the value is what the operator reads."""
+    """Reason why a line is not used. The value is the text for the operator."""
 
     MALFORMED = "malformed"
     TRUNCATED = "truncated"
@@ -50,7 +50,7 @@ EXPLANATIONS = {
 
 
 class Reject(NamedTuple):
-    """One unused line; `line` is 0 if the whole file is meant, `text` is the beginning of the line."""
+    """One unused line. `line` is 0 for the whole file. `text` is the beginning of the line."""
 
     file: str
     line: int
@@ -60,7 +60,7 @@ class Reject(NamedTuple):
 
 
 class Rejects(Struct):
-    """How many lines are not used, by reason, and the first few of each."""
+    """Number of unused lines by reason, with the first few of each."""
 
     counts: Counter[RejectReason] = field(default_factory=Counter)
     examples: dict[RejectReason, list[Reject]] = field(default_factory=dict)
@@ -83,12 +83,15 @@ class Rejects(Struct):
 
     @property
     def total(self) -> int:
-        """The number of all rejects."""
+        """Number of all rejects."""
         return self.counts.total()
 
 
 def write_rejects(rejects: Iterable[Reject], path: Path, *, redact: bool = True) -> None:
-    """Write rejects to a file, `-` for standard output: file, line, reason, audit id and the beginning of the line, separated by tabs."""
+    """Write rejects to a file, or to standard output for `-`.
+
+    The columns are file and line, reason, audit id and the beginning of the line, separated by tabs.
+    """
     with nullcontext(sys.stdout) if str(path) == "-" else path.open("w", encoding="utf-8") as file:
         for reject in rejects:
             text = " ".join((redacted_line(reject.text) if redact else reject.text).split())

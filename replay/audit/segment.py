@@ -31,7 +31,10 @@ _FILE_SCHEMA = {"file_id": pl.Int32, "name": pl.String, "first_row": pl.Int64, "
 
 
 class DroppedRow(NamedTuple):
-    """A row that does not count: another row has the same request (`ingest_superseded.sql`), or its time is implausible."""
+    """A row that does not count.
+
+    Another row is about the same request (`ingest_superseded.sql`), or its time is implausible.
+    """
 
     row_id: int
     line_row: int
@@ -42,9 +45,9 @@ class DroppedRow(NamedTuple):
 
 
 class Segment(Struct):
-    """Result of one ingest; `events` are usable, `requests` count, `lines` are all lines that are not blank.
+    """Result of one ingest. `events` are usable, `requests` count, `lines` are all lines that are not blank.
 
-    `superseded` counts earlier stages of requests, `replaced` those among them that an earlier ingest had read; `last`
+    `superseded` counts earlier stages of requests, and `replaced` those among them that an earlier ingest read. `last`
     is the time of the last request in microseconds.
     """
 
@@ -60,7 +63,7 @@ class Segment(Struct):
 
 
 def write_segment(reader: LogReader, files: Sequence[LogFile], *, is_first: bool) -> Segment:
-    """Read files into the reader's empty directory; unless `is_first`, the view `counted_row` holds the rows so far."""
+    """Read files into the reader's empty directory. Unless `is_first`, the view `counted_row` has the rows so far."""
     reader.read(files, os.cpu_count() or 1)
     segment = Segment(reader.files, reader.next_numbers, lines=sum(file.lines for file in reader.files))
     implausible = _implausible(reader)
@@ -83,7 +86,7 @@ def write_segment(reader: LogReader, files: Sequence[LogFile], *, is_first: bool
 
 
 def finished(reader: LogReader) -> tuple[DataFile, ...]:
-    """Complete the segment of a reader with the list of its files, and remove what only the ingest needed."""
+    """Complete the segment of a reader with the list of its files. Remove what only the ingest needed."""
     target = reader.target
     rows = [(f.number, f.file.name, f.first_row - f.file.lines_before, f.lines, f.size) for f in reader.files]
     pl.DataFrame(rows, _FILE_SCHEMA, orient="row").write_parquet(target / FILES)
@@ -96,7 +99,7 @@ def finished(reader: LogReader) -> tuple[DataFile, ...]:
 
 
 def _totals(reader: LogReader) -> tuple[int, int]:
-    """The number of rows just written that are events, and the time of the last one."""
+    """Return the number of new rows that are events, and the time of the last one."""
     row = reader.connection.execute("select count(*), coalesce(max(epoch_us(stage_time)), 0) from new_row").fetchone()
     return row if row is not None else (0, 0)
 
@@ -116,7 +119,7 @@ def _implausible(reader: LogReader) -> list[DroppedRow]:
 
 
 def _repeated(reader: LogReader, *, is_first: bool) -> list[DroppedRow]:
-    """The rows, new and old, that do not count any more because another one tells of the same request."""
+    """Return the new and old rows that no longer count, because another row is about the same request."""
     if not reader.paths():
         return []
     define = reader.connection.execute
@@ -126,7 +129,7 @@ def _repeated(reader: LogReader, *, is_first: bool) -> list[DroppedRow]:
 
 
 def _rejected_rows(reader: LogReader) -> list[RejectedRow]:
-    """The rows that are no events; of a file that was read twice, those of the second time.
+    """Return the rows that are not events. If a file was read twice, those of the second time.
 
     A line that another reading of its file reads is not among them.
     """
@@ -142,7 +145,7 @@ def _rejected_rows(reader: LogReader) -> list[RejectedRow]:
 
 
 def _write(target: Path, dropped: Sequence[DroppedRow], rejects: Sequence[Reject]) -> None:
-    """Write both lists, empty or not."""
+    """Write both lists, even if they are empty."""
     rows = [(row.row_id, row.part) for row in dropped]
     pl.DataFrame(rows, _DROPPED_SCHEMA, orient="row").write_parquet(target / DROPPED)
     pl.DataFrame(rejects, _REJECT_SCHEMA, orient="row").write_parquet(target / REJECTS)

@@ -1,7 +1,7 @@
-"""Files behind the arguments of a command, each opened once, and their bytes.
+"""The files that the arguments of a command name, each opened once.
 
-Logs rotate while they are read. A file therefore stays open from the moment it is found. Its digest and its events come
-from this one open file, even if its name changes. A fingerprint reveals later changes.
+Logs rotate while they are read. So a file stays open from the moment it is found. Its digest and its events come from
+this one open file, even if its name changes. A fingerprint reveals later changes.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ _GROWTH = {"none": 1, "gzip": 12, "zstd": 20}
 _CHUNK = 1 << 20
 _OPEN_FILES = Path("/proc/self/fd")
 _LISTINGS = 5
-"""How often arguments are looked up at most, until two listings name the same files: a rotation may come in between."""
+"""Maximum number of listings of the arguments.
+
+They are repeated until two listings name the same files, because a rotation may happen in between.
+"""
 
 
 class FileFingerprint(NamedTuple):
-    """Values that change when the content of a file changes; times in nanoseconds."""
+    """Values that change when the content of a file changes. Times are in nanoseconds."""
 
     device: int
     inode: int
@@ -48,10 +51,10 @@ class FileFingerprint(NamedTuple):
 
 
 class LogFile(Struct, frozen=True):
-    """One file of an audit log: `name` is the operator's name for it, `path` the location of its bytes.
+    """One file of an audit log. `name` is the operator's name for it, `path` the location of its bytes.
 
-    `compression` is `none`, `gzip` or `zstd`, from the first bytes; `size` is the stored size in bytes. For the end of
-    a file, `lines_before` counts the lines read before it.
+    `compression` is `none`, `gzip` or `zstd`, from the first bytes. For the end of a file, `lines_before` counts the
+    lines before it.
     """
 
     name: str
@@ -62,12 +65,12 @@ class LogFile(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many bytes the file had when it was found."""
+        """Size of the stored file in bytes, when it was found."""
         return self.stamp.size
 
     @property
     def expected_bytes(self) -> int:
-        """About how many bytes of JSON the file holds; only used to cut work into pieces."""
+        """Approximate number of bytes of JSON in the file. It is only used to divide work."""
         return self.size * _GROWTH[self.compression]
 
     @property
@@ -79,7 +82,7 @@ class LogFile(Struct, frozen=True):
             return False
 
     def digest(self) -> str:
-        """The SHA-256 of the bytes as they are stored; raises `OSError`."""
+        """Return the SHA-256 of the stored bytes. Raises `OSError`."""
         with Path(self.path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -104,7 +107,7 @@ def log_files(arguments: Sequence[str | Path], spool: Path, held: ExitStack) -> 
 
 
 class _Finder:
-    """Files found so far, by identity rather than name."""
+    """The files found so far, by identity and not by name."""
 
     def __init__(self, spool: Path, held: ExitStack) -> None:
         self.files: dict[object, LogFile] = {}
@@ -157,7 +160,7 @@ class _Finder:
             self._add_copy(path, _pieces(pipe))
 
     def _add_file(self, path: str) -> None:
-        """Open a file for good; one that begins with a byte order mark is copied without it."""
+        """Open a file until the end of the run. A file with a byte order mark is copied without it."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._held.callback(os.close, descriptor)
         is_marked = os.pread(descriptor, len(_BOM), 0) == _BOM
@@ -178,7 +181,7 @@ class _Finder:
         self.files[key or name] = opened_file(name, descriptor, str(target))
 
     def _reachable(self, path: str, descriptor: int) -> str:
-        """A name that leads to an open file, and that DuckDB takes neither for a pattern nor for an address."""
+        """Return a name of an open file that DuckDB takes neither for a pattern nor for an address."""
         if (place := place_of(descriptor)) is not None:
             return place
         link = self._spool / f"link-{len(self.files)}"
@@ -191,7 +194,7 @@ def _pieces(source: BinaryIO) -> Iterator[bytes]:
 
 
 def _without_mark(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Bytes without the byte order mark that they may begin with."""
+    """Yield bytes without a byte order mark at their start."""
     start, rest = b"", iter(pieces)
     while len(start) < len(_BOM) and (piece := next(rest, b"")):
         start += piece
@@ -210,7 +213,7 @@ def unreadable(error: OSError, path: str) -> AuditLogError:
 
 
 def expanded(argument: str) -> list[str]:
-    """Return the paths that one argument names; raises `NoLogError` if there are none."""
+    """Return the paths that one argument names. Raises `NoLogError` if there are none."""
     if argument == STDIN or (os.path.exists(argument) and not os.path.isdir(argument)):  # noqa: PTH110, PTH112 - any text
         return [argument]
     if os.path.isdir(argument):  # noqa: PTH112 - any text
@@ -227,7 +230,7 @@ def expanded(argument: str) -> list[str]:
 def is_there(argument: str) -> bool:
     """Return whether an argument names a file now. A web server is not asked.
 
-    Raises `AuditLogError` where a bucket does not answer, and `StoreError` without the extra for buckets.
+    Raises `AuditLogError` if a bucket does not answer, and `StoreError` without the extra for buckets.
     """
     if argument.startswith(WEB):
         return True
@@ -239,12 +242,12 @@ def is_there(argument: str) -> bool:
 
 
 def shown(path: str) -> str:
-    """A path as text; bytes that are not UTF-8 are spelled out."""
+    """Return a path as text. Bytes that are not UTF-8 are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def opened_file(name: str, descriptor: int, path: str) -> LogFile:
-    """An open file with its compression; raises `AuditLogError` for one that is not read."""
+    """Return an open file with its compression. Raises `AuditLogError` for a compression that is not supported."""
     start = os.pread(descriptor, 8, 0)
     compression = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "none")
     if compression not in _READABLE:
@@ -263,7 +266,7 @@ def stamp_of(status: os.stat_result) -> FileFingerprint:
 
 
 def open_log(file: LogFile) -> BinaryIO:
-    """The decompressed bytes of a file, to be closed by the caller."""
+    """Return the decompressed bytes of a file. The caller closes it."""
     if file.compression == "gzip":
         return io.BufferedReader(GzipReader(Path(file.path).open("rb")), _CHUNK)
     if file.compression == "zstd":
@@ -272,7 +275,10 @@ def open_log(file: LogFile) -> BinaryIO:
 
 
 def batches(files: Sequence[LogFile], limit: int, kind: Callable[[LogFile], object]) -> Iterator[list[LogFile]]:
-    """Runs of files of one compression and kind, of about `limit` bytes of JSON or 1,000 files at most; empty files are left out."""
+    """Yield lists of successive files with one compression and kind. Empty files are left out.
+
+    A list has about `limit` bytes of JSON or 1,000 files at most.
+    """
     batch: list[LogFile] = []
     size = 0
     for file in files:

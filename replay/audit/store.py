@@ -1,8 +1,8 @@
-"""The ingested log: Parquet files in a directory, for one run or kept for the next one.
+"""The ingested log: Parquet files in a directory, for one run or kept for later runs.
 
-A store is a place (`replay.storage`) with `store.json`, which names the segments that count, one folder for each ingest, and
-`open.sql` for the DuckDB command line. A segment is written first, then `store.json` is replaced in one step: an interrupted
-ingest leaves the store as it was.
+A store is a place (`replay.storage`) with `store.json`, which names the segments that count, one folder for each
+ingest, and `open.sql` for the DuckDB command line. A segment is written first, and then `store.json` is replaced in one
+step. So an interrupted ingest leaves the store unchanged.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from replay.storage.scratch import scratch
 from replay.storage.storage import Storage
 
 PART_BYTES = 32 << 20
-"""About how much JSON a part of a new store holds."""
+"""Approximate size of the JSON in a part of a new store, in bytes."""
 MOST_PARTS = 128
 FEWEST_KEPT_PARTS = 16
-"""A store that is kept will grow, so it has more parts than its first log needs."""
+"""Number of parts of a kept store, which will grow and so needs more than its first log does."""
 
 
 class _Reading(NamedTuple):
@@ -72,11 +72,11 @@ class _Reading(NamedTuple):
 
 
 def _silent(_what: str, _count: int, _total: int) -> None:
-    """No progress shown."""
+    """Show no progress."""
 
 
 class Store:
-    """An open store. Close it, or use `with`: closing removes the files of this run."""
+    """An open store. Close it, or use `with`. Closing removes the files of this run."""
 
     def __init__(self, storage: Storage, *, is_kept: bool) -> None:
         """Use `Store.open` or `Store.for_one_run`."""
@@ -99,9 +99,11 @@ class Store:
 
     @classmethod
     def open(cls, location: Path | str | None = None) -> Store:
-        """Open the store in a directory or object storage, or make it; without a location one for this run alone.
+        """Open the store in a directory or object storage, or create it.
 
-        Raises `StoreError` for a store of another version, a damaged one, or a place that holds something else.
+        Without a location, create one for this run alone.
+
+        Raises `StoreError` for a store of another version, a damaged one, or a place with other files.
         """
         with ExitStack() as stack:
             if location is None:
@@ -120,7 +122,7 @@ class Store:
 
     @staticmethod
     def is_at(location: Path | str) -> bool:
-        """Whether there is a store at a location."""
+        """Return whether there is a store at a location."""
         with ExitStack() as stack:
             return opened(location, stack).has(CATALOG)
 
@@ -130,15 +132,15 @@ class Store:
         return cls(DirectoryStorage(directory), is_kept=False)
 
     def __enter__(self) -> Self:
-        """The store itself."""
+        """Return the store itself."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close."""
+        """Close the store."""
         self.close()
 
     def close(self) -> None:
-        """Give up locks and connections; removes the store of a plain run."""
+        """Release locks and connections, and remove a store for one run."""
         self._engine.stop()
         self._stack.close()
 
@@ -160,11 +162,11 @@ class Store:
             self._engine.stop()
 
     def prepare(self, text: str) -> None:
-        """Run SQL that makes views or sets variables, now and wherever a query starts anew."""
+        """Run SQL that defines views or sets variables, now and after every new start of the engine."""
         self._engine.prepare(text)
 
     def _views(self) -> str:
-        """The SQL of the views; none of an empty store, which has no files."""
+        """Return the SQL of the views. An empty store has no files and so no views."""
         return self.tables.views() if self._catalog.segments else ""
 
     def ingest(
@@ -174,12 +176,12 @@ class Store:
         formats: Sequence[LogFormat] = (),
         elsewhere: BatchReader | None = None,
     ) -> IngestReport:
-        """Read audit logs: files, directories, globs, `-` for standard input; what the store knows is not read again.
+        """Read audit logs: files, directories, globs, `-` for standard input. Files that the store has are skipped.
 
-        `formats` are those that the files may have; without any they are recognised. What `elsewhere` can read is not read here.
+        `formats` limits the formats of files. Without any, formats are recognised. `elsewhere` reads what it can.
 
-        Raises `AuditLogError` if an argument names nothing, or if there is no event at all in the files and the store;
-        `StoreError` if the store cannot be written. The store is then as it was.
+        Raises `AuditLogError` if an argument names nothing, or if there is no event at all in the files and the store,
+        and `StoreError` if the store cannot be written. The store is then unchanged.
         """
         with ingest_errors(self.storage.location), ExitStack() as stack:
             files = log_files(arguments, self._input_directory(stack), stack)
@@ -249,7 +251,7 @@ class Store:
         return report
 
     def _keep(self, positions: tuple[Position, ...] | None) -> None:
-        """Make positions of a live log those that the store knows, where there is nothing else to write."""
+        """Store the positions of a live log if nothing else is written."""
         if positions is not None and (positions != self._catalog.positions or not self.storage.has(CATALOG)):
             self._catalog = replace(self._catalog, positions=positions)
             write_store(self.storage, self._catalog, durable=self._is_kept)
@@ -261,7 +263,7 @@ class Store:
     def _commit(
         self, reader: LogReader, segment: Segment, digests: dict[int, str], positions: tuple[Position, ...] | None
     ) -> None:
-        """Make the new segment count: its files first, then the catalog."""
+        """Publish the new segment: its files first, then the catalogue."""
         numbers = segment.numbers
         name = f"{numbers.batch:06}-{numbers.file:06}"
         data = finished(reader)
@@ -278,32 +280,32 @@ class Store:
 
     @property
     def requests(self) -> int:
-        """How many requests the store holds."""
+        """Number of requests in the store."""
         return self._catalog.requests
 
     @property
     def catalog(self) -> Catalog:
-        """Return the catalogue of the store."""
+        """The catalogue of the store."""
         return self._catalog
 
     @property
     def segments(self) -> tuple[SegmentEntry, ...]:
-        """Return the ingests in order."""
+        """The ingests, in order."""
         return self._catalog.segments
 
     @property
     def positions(self) -> tuple[Position, ...]:
-        """How far the files of live logs are read, that which changed last at the end."""
+        """Positions in the files of live logs. The one that changed last is at the end."""
         return self._catalog.positions
 
     @property
     def parts(self) -> int:
-        """The number of parts; each holds the whole history of its objects."""
+        """Number of parts. Each has the whole history of its objects."""
         return self._catalog.parts
 
     @property
     def temporary(self) -> str:
-        """Return the directory into which queries may spill."""
+        """Directory into which queries may spill."""
         return str(self._spill)
 
     @property
@@ -342,8 +344,8 @@ class Store:
     ) -> list[RequestRecord]:
         """Return all successful `deletecollection` requests in order, or those of an API group.
 
-        `refused` adds those that policies denied, and `let_in` those that the authorizers refused, by their numbers; `written` omits
-        those for which the log shows no write.
+        `refused` adds those that policies denied, and `let_in` those that the authorizers refused, by their numbers.
+        `written` omits those for which the log shows no write.
         """
         numbers = sorted(let_in)
         parameters = {"group": group, "refused": refused, "written": written, "let_in": numbers}
@@ -351,7 +353,7 @@ class Store:
         return [record for some in rows for record in some.records]
 
     def _part_by_part(self, parts: Iterable[int], name: str, key: str, **parameters: Any) -> Iterator[KeyedRecords]:
-        """Yield the rows of a query over one part after the other; all together may have no room in memory."""
+        """Yield the rows of a query over one part after the other, because all together may not fit into memory."""
         # A connection of its own: whoever takes the rows may ask the store something else in between.
         with self._engine.connection().cursor() as connection:
             connection.execute(self.tables.views())
@@ -362,11 +364,14 @@ class Store:
                     yield from keyed_records(connection.sql(queries.text(name), params=parameters), key)
 
     def query(self, name: str, **parameters: Any) -> pl.DataFrame:
-        """Return the rows of a query of `queries/`; raises `StoreError` if it does not exist or fails."""
+        """Return the rows of a query of `queries/`. Raises `StoreError` if it does not exist or fails."""
         return self.sql(queries.text(name), **parameters)
 
     def sql(self, text: str, *values: str, **parameters: Any) -> pl.DataFrame:
-        """The rows of an SQL query over the views of the store, with `values` for its `?`, if any; raises `StoreError` if it fails."""
+        """Return the rows of an SQL query over the views of the store. Raises `StoreError` if it fails.
+
+        `values` are those of its `?`, if any.
+        """
         try:
             relation = self._engine.connection().sql(text, params=list(values) or parameters)
             return frame_from_relation(relation) if relation is not None else pl.DataFrame()
@@ -387,7 +392,7 @@ class Store:
         return remembered(self.storage, self._catalog, name, make, question)
 
     def answer(self, name: str, **parameters: int | list[int]) -> list[list[Any]]:
-        """The rows of a query that asks about the whole log, remembered where the store is kept, and until the next ingest."""
+        """Return the rows of a query about the whole log. They are remembered until the next ingest, and in a kept store."""
         question = f"{queries.text(name)} {sorted(parameters.items())}".encode()
         if question not in self._answers:
             content = self.remembered(name, lambda: orjson.dumps(self.query(name, **parameters).rows()), question)
@@ -395,6 +400,6 @@ class Store:
         return self._answers[question]
 
     def rejects(self) -> Iterator[Reject]:
-        """Every line of every ingest that is not used."""
+        """Yield every line of every ingest that is not used."""
         for row in self.sql("select file, line, reason, audit_id, text from reject").iter_rows():
             yield Reject(row[0], row[1], RejectReason(row[2]), row[3], row[4])

@@ -1,1 +1,1 @@
-"""Facts about decisions that an audit event itself holds: the server's answer and annotations."""
+"""Facts about decisions in an audit event: the server's answer and annotations."""

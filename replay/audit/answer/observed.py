@@ -1,8 +1,9 @@
-"""What an audit event itself says about admission decisions: response messages and annotations.
+"""Admission decisions in an audit event: response messages and annotations.
 
 Wordings and annotation keys are those of `k8s.io/apiserver` (`plugin/policy/validating/dispatcher.go`,
-`plugin/policy/generic/policy_dispatcher.go`, `plugin/webhook/errors/statuserror.go`, `plugin/webhook/mutating/dispatcher.go`). Older servers wrote the same denial text
-and, in `validation_failure`, one entry only.
+`plugin/policy/generic/policy_dispatcher.go`, `plugin/webhook/errors/statuserror.go`,
+`plugin/webhook/mutating/dispatcher.go`). Older servers wrote the same text of a denial, and only one entry in
+`validation_failure`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _DENIAL = re.compile(
     r"(?: denied the request(?:: (?P<said>.*)| without explanation)|(?: failed)?: (?P<failure>.*)))",
     re.DOTALL,
 )
-"""The first match in a message is the server's own wording. Text after it belongs to a policy or webhook."""
+"""Pattern of the server's own wording, which is the first match in a message. Later text is of a policy or webhook."""
 _GATEKEEPER = "validation.gatekeeper.sh"
 _KYVERNO = re.compile(r"(?:validate|mutate)\.kyverno\.svc-")
 _KYVERNO_CEL = re.compile(r"(?P<kind>n?[vm]pol)\.validate\.kyverno\.svc-")
@@ -50,7 +51,7 @@ _CONSTRAINT = re.compile(r"(?:^|\n)\[([a-z0-9][-a-z0-9.]*)\] ")
 
 
 class ObservedDenial(Struct, frozen=True):
-    """The one denial that the client saw; `policy` is a policy's or a webhook's name, `binding` empty for a webhook."""
+    """The denial that the client saw. `policy` is the name of a policy or a webhook. `binding` is empty for a webhook."""
 
     policy: str
     binding: str
@@ -59,10 +60,13 @@ class ObservedDenial(Struct, frozen=True):
 
     @property
     def by_policy(self) -> tuple[ObservedDenial, ...]:
-        """One for each policy of an engine that the message names, with the webhook as `binding`; else this one alone.
+        """The denials by engine policies that the message names, with the webhook as `binding`.
 
-        Gatekeeper begins the line of a constraint with its name in brackets (`webhook/policy.go`). Kyverno lists the rules of policies below a
-        line of its own (`pkg/webhooks/utils/block.go`), or for policies of CEL their names (`pkg/webhooks/resource/vpol`).
+        Without any, this denial alone.
+
+        Gatekeeper begins the line of a constraint with its name in brackets (`webhook/policy.go`). Kyverno lists
+        policies and their rules in lines (`pkg/webhooks/utils/block.go`), or the names of CEL policies
+        (`pkg/webhooks/resource/vpol`).
         """
         if self.policy == _GATEKEEPER and _CONSTRAINT.match(self.message):
             named = _pairs(_CONSTRAINT.split(self.message)[1:])
@@ -97,7 +101,10 @@ def _kyverno_rules(message: str) -> list[tuple[str, str]]:
 
 
 class WebhookMutation(Struct, frozen=True):
-    """One `mutation.webhook…` annotation; `patch` is the recorded JSON patch, None if there is none or the level is below Request."""
+    """One `mutation.webhook…` annotation.
+
+    `patch` is the recorded JSON patch, or None if there is none or the level is below Request.
+    """
 
     round: int
     index: int
@@ -108,36 +115,36 @@ class WebhookMutation(Struct, frozen=True):
 
 
 class Observed(Struct, frozen=True):
-    """Everything about admission that one event holds.
+    """All facts about admission in one event.
 
-    `failures` are the entries of `validation_failure` as the server wrote them; `policy_annotations` are those of policies
-    and webhooks, by `<name>/<key>`; `annotations` are all, unless none is about admission.
+    `failures` are the entries of `validation_failure`, as the server wrote them. `policy_annotations` are those of
+    policies and webhooks, by `<name>/<key>`. `annotations` are all annotations, or none if none is about admission.
     """
 
     denial: ObservedDenial | None = None
     refusal: ObservedDenial | None = None
-    """The refusal by a built-in plugin, with the name of the plugin."""
+    """The refusal by a built-in plugin, with the name of the plugin as `policy`."""
     failures: tuple[Mapping[str, Any], ...] = ()
     policy_annotations: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def mutations(self) -> tuple[WebhookMutation, ...]:
-        """Return the webhooks' annotations in call order."""
+        """The webhooks' annotations, in call order."""
         return _mutations(self.annotations)
 
     @property
     def failed_open(self) -> dict[str, str]:
-        """Annotation keys, and the webhooks that failed and were ignored."""
+        """Annotation keys, with the webhooks that failed and were ignored."""
         return {key: value for key, value in self.annotations.items() if key.startswith(_FAILED_OPEN)}
 
 
 NOTHING_OBSERVED = Observed()
-"""The observation of an event that tells nothing about admission. Most events are such."""
+"""The observation of an event without facts about admission. Most events are of this kind."""
 
 
 def observed_denial(status_message: str) -> ObservedDenial | None:
-    """The denial that a response message tells of, None if it tells of none."""
+    """Return the denial in a response message, or None."""
     match = _DENIAL.search(status_message)
     if match is None:
         return None
@@ -154,7 +161,7 @@ def _refusal(record: RequestRecord, denial: ObservedDenial | None) -> ObservedDe
 
 
 def observe(record: RequestRecord) -> Observed:
-    """Read the decisions out of one record; annotations that are no JSON count as absent."""
+    """Return the decisions in one record. Annotations that are not JSON count as absent."""
     denial = observed_denial(record.status_message) if record.code >= 400 and record.status_message else None
     text = record.annotations
     if not text or ("admission.k8s.io/" not in text and _only_foreign(text)):
@@ -175,12 +182,12 @@ def observe(record: RequestRecord) -> Observed:
 
 
 def _only_foreign(text: str) -> bool:
-    """Most events carry nothing but the authorizer's two annotations; they need not be decoded."""
+    """Return whether the annotations are only the two of the authorizer, as in most events. They need not be decoded."""
     return text.count('":"') <= text.count('"authorization.k8s.io/')
 
 
 def _failures(text: str | None) -> tuple[Mapping[str, Any], ...]:
-    """The entries of a `validation_failure` annotation; older servers wrote a bare object."""
+    """Return the entries of a `validation_failure` annotation. Older servers wrote an object instead of a list."""
     if not text:
         return ()
     try:

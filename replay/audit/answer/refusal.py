@@ -1,6 +1,6 @@
-"""What built-in admission plugins refuse, by the wording of their messages (`k8s.io/kubernetes/plugin/pkg/admission`).
+"""Recognition of refusals by built-in admission plugins, by their messages (`k8s.io/kubernetes/plugin/pkg/admission`).
 
-Patterns are such that Python and RE2 read alike: the SQL of the view `decision` is made of them too.
+Python and RE2 must read the patterns alike, because the SQL of the view `decision` contains them too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RefusalPhase(StrEnum):
 
 
 class RefusalWording(NamedTuple):
-    """A pattern for the messages of one plugin. Requests about `never_of` get the same text from the server itself."""
+    """A pattern for the messages of one plugin. For requests about `never_of`, the server itself uses the same text."""
 
     plugin: str
     phase: RefusalPhase
@@ -190,7 +190,7 @@ _PATTERNS: Final[tuple[tuple[str, RefusalPhase, tuple[str, ...]], ...]] = (
 _ABSENT: Final = RefusalWording(
     "NamespaceLifecycle", _EARLY, re.compile(r'^namespaces "[^"]*" not found$'), never_of="namespaces"
 )
-"""Absent namespace: NamespaceExists and PodTolerationRestriction use the same words, but run later."""
+"""Wording for an absent namespace. NamespaceExists and PodTolerationRestriction use the same words, but run later."""
 WORDINGS: Final = (
     *(RefusalWording(plugin, phase, re.compile("|".join(parts))) for plugin, phase, parts in _PATTERNS),
     _ABSENT,
@@ -199,28 +199,28 @@ WORDINGS: Final = (
 
 @lru_cache(maxsize=1024)
 def wording_of(message: str, resource: str = "") -> RefusalWording | None:
-    """The wording that a message has, None where none is known; `resource` is that of the request."""
+    """Return the wording of a message, or None if it is unknown. `resource` is that of the request."""
     wordings = (each for each in WORDINGS if not each.never_of or each.never_of != resource)
     return next((each for each in wordings if each.pattern.search(message)), None)
 
 
 def denied_by(message: str, resource: str = "") -> str:
-    """Return the built-in plugin whose configuration a refusal depends on, or an empty text.
+    """Return the built-in plugin whose configuration a refusal depends on, or "".
 
-    NamespaceLifecycle is not among them: it refuses what the state of the namespace does not allow, under every set.
+    NamespaceLifecycle is not included. It refuses because of the namespace's state, under every set.
     """
     plugin = refused_by(message, resource)
     return "" if plugin == "NamespaceLifecycle" else plugin
 
 
 def refused_by(message: str, resource: str = "") -> str:
-    """The built-in plugin that a response message is of, empty where none is recognised."""
+    """Return the built-in plugin that wrote a response message, or "" if none is recognised."""
     wording = wording_of(message, resource)
     return wording.plugin if wording is not None else ""
 
 
 def sql_refused_by(message: str, resource: str) -> str:
-    """SQL for `refused_by`, of SQL for the message and the resource; '' where no plugin is recognised."""
+    """Return SQL for `refused_by`. `message` and `resource` are SQL expressions."""
     cases = []
     for each in WORDINGS:
         condition = f"regexp_matches({message}, {literal(each.pattern.pattern)})"
@@ -231,5 +231,5 @@ def sql_refused_by(message: str, resource: str) -> str:
 
 
 def decision_views() -> str:
-    """The SQL of the views of what admission did."""
+    """Return the SQL of the views of admission decisions."""
     return queries.filled("ingest_decision_views", refused_by=sql_refused_by("status_message", "resource"))

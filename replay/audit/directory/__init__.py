@@ -1,1 +1,1 @@
-"""Directories of stores and runs: layout, integrity, removal of old ingests and of remains, compaction."""
+"""Directories of stores and runs: layout, integrity, removal of old ingests and leftovers, compaction."""

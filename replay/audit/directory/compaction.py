@@ -1,4 +1,4 @@
-"""Compaction: many small ingests become few, because each has a file per part, and every reader checks all files.
+"""Compaction: many small ingests become few. Each ingest has a file for each part, and every reader checks all files.
 
 As in a log-structured merge tree, ingests of similar size become one of the next size. Each step writes a row once
 more. Only ingests of one day are combined, so that `prune` can still remove old days.
@@ -28,17 +28,17 @@ from replay.storage.scratch import scratch
 from replay.storage.storage import Storage
 
 TOGETHER = 8
-"""How many ingests of one size become one, and how many times larger the next size is: a power of two."""
+"""Number of ingests of one size that become one, and the ratio of a size to the next. It must be a power of two."""
 LARGEST = 1 << 30
-"""Largest size of a combined ingest in bytes. `prune` removes it as a whole."""
+"""Largest size of a combined ingest in bytes, because `prune` removes it as a whole."""
 _ROWS = 8192
-"""Rows per compressed group. A reader of one row decompresses the group."""
+"""Rows in a compressed group. A reader of one row decompresses its group."""
 _DAY = 24 * 3600 * 1_000_000
 _BETWEEN = "_"
 
 
 def compactable(segments: Iterable[SegmentEntry]) -> list[tuple[SegmentEntry, ...]]:
-    """The ingests that should be one each."""
+    """Return the groups of ingests that should become one each."""
     alike: dict[tuple[int, int], list[SegmentEntry]] = defaultdict(list)
     for segment in segments:
         size = (segment.events.bit_length() - 1) // (TOGETHER.bit_length() - 1)
@@ -53,9 +53,10 @@ def _not_too_large(segments: Sequence[SegmentEntry]) -> Iterator[SegmentEntry]:
 
 
 def compact_store(storage: Storage) -> int:
-    """Put small ingests of a store together; returns how many are gone. What the store says stays the same.
+    """Combine small ingests of a store, and return the number that disappeared. The contents stay the same.
 
-    Raises `StoreError` if another process uses the store, a file is damaged, or nothing can be written; the store is then as it was.
+    Raises `StoreError` if another process uses the store, a file is damaged, or the store cannot be written. The store
+    is then unchanged.
     """
     try:
         return _compacted(storage)
@@ -79,7 +80,7 @@ def _compacted(storage: Storage) -> int:
 
 
 def _merged(storage: Storage, run: Sequence[SegmentEntry]) -> SegmentEntry:
-    """Combine several segments, whose files are in place, into one."""
+    """Combine several segments into one, and return its entry. The new files are in place, but not in the catalogue."""
     name = run[0].name.partition(_BETWEEN)[0] + _BETWEEN + run[-1].name.rpartition(_BETWEEN)[2]
     target = storage.workspace(SEGMENTS)
     with ExitStack() as stack:
@@ -102,7 +103,7 @@ def _merged(storage: Storage, run: Sequence[SegmentEntry]) -> SegmentEntry:
 
 
 def _sources(storage: Storage, run: Sequence[SegmentEntry]) -> dict[str, list[Path]]:
-    """The files that become one, by its path: the rows of each part, and each of the other tables."""
+    """Return the source files of each combined file, by its path: the rows of each part, and the other tables."""
     sources: dict[str, list[Path]] = defaultdict(list)
     for segment in run:
         for file in segment.data:

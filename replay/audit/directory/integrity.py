@@ -1,6 +1,6 @@
 """Integrity of a store: each file of its segments exists and has the bytes that the catalogue states.
 
-With a missing or changed file a query would silently return other rows. So every reader checks all files when it opens
+With a missing or changed file, a query would silently return other rows. So every reader checks all files when it opens
 a store. That takes about as long as reading them: 15 MB for a log of 250 MB.
 """
 
@@ -39,7 +39,7 @@ def data_files(
 
 
 def _row_counts(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> list[int]:
-    """The numbers of rows that files state in their footers, in the order of the paths."""
+    """Return the numbers of rows in the footers of files, in the order of the paths."""
     if not paths:
         return []
     query = f"select file_name, num_rows from parquet_file_metadata([{', '.join(map(literal, paths))}])"  # noqa: S608
@@ -57,7 +57,7 @@ def require_whole(storage: Storage, catalog: Catalog) -> None:
 
 
 def _damage(storage: Storage, stated: tuple[str, DataFile]) -> tuple[str, str]:
-    """Return `(path, problem)` of a damaged file, empty texts for a whole one."""
+    """Return `(path, problem)` of a file. The problem is empty for a whole file."""
     name, file = stated
     try:
         path = storage.local(name)

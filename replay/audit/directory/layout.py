@@ -17,7 +17,7 @@ from replay.storage.storage import Storage
 
 
 def tables(storage: Storage, catalog: Catalog, part: int | None = None) -> Tables:
-    """The files of one part, or of all."""
+    """Return the files of one part, or of all parts."""
     places = [(storage.local(f"{SEGMENTS}/{segment.name}"), segment) for segment in catalog.segments]
     rows = (str(place / file.path) for place, segment in places for file in segment.data if _has_rows(file, part))
     dropped, files, rejects = (tuple(str(place / name) for place, _ in places) for name in (DROPPED, FILES, REJECTS))
@@ -25,7 +25,7 @@ def tables(storage: Storage, catalog: Catalog, part: int | None = None) -> Table
 
 
 def portion(catalog: Catalog, part: int) -> Catalog:
-    """A catalog without the rows of other parts."""
+    """Return a catalogue without the rows of other parts."""
     segments = (
         replace(each, data=tuple(file for file in each.data if _has_rows(file, part) or not _has_rows(file)))
         for each in catalog.segments
@@ -34,12 +34,12 @@ def portion(catalog: Catalog, part: int) -> Catalog:
 
 
 def _has_rows(file: DataFile, part: int | None = None) -> bool:
-    """Whether a file has rows of requests, of one part or of any."""
+    """Return whether a file has rows of requests, of one part or of any part."""
     return ("/part=" if part is None else f"/part={part}/") in f"/{file.path}"
 
 
 def segment_entry(name: str, segment: Segment, digests: Mapping[int, str], data: tuple[DataFile, ...]) -> SegmentEntry:
-    """A segment as the catalog names it; `digests` are those of its files by number."""
+    """Return the catalogue entry of a segment. `digests` are those of its files by number."""
     files = tuple(
         FileEntry(file.file.name, digests.get(file.number, ""), file.file.size, file.lines) for file in segment.files
     )
@@ -55,7 +55,7 @@ def segment_entry(name: str, segment: Segment, digests: Mapping[int, str], data:
 
 
 def write_store(storage: Storage, catalog: Catalog, *, durable: bool) -> None:
-    """Make a catalog the one that counts."""
+    """Publish a catalogue. From then on, its segments count."""
     write_catalog(storage, catalog, durable=durable)
     if durable:
         # Relative, so that a store can be moved: `open.sql` is read where the variable `store` says, or here.

@@ -1,4 +1,4 @@
-"""The writes to what decisions look up, by object: in a file, because those of a large log have no room in every process."""
+"""The writes to objects that decisions look up, in a file. Those of a large log do not fit into every process's memory."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ class Lookups(Mapping[ObjectRef, list[RequestRecord]]):
     """
 
     def __init__(self, path: Path, places: dict[ObjectRef, tuple[int, int]]) -> None:
-        """Use `write_lookups`; `places` are offset and length."""
+        """Use `write_lookups`. `places` are offsets and lengths."""
         self._path = path
         self._places = places
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._file)
 
     def __reduce__(self) -> tuple[type[Lookups], tuple[Path, dict[ObjectRef, tuple[int, int]]]]:
-        """The path and the places."""
+        """Return the path and the places, for pickling."""
         return Lookups, (self._path, self._places)
 
     def __getitem__(self, key: ObjectRef) -> list[RequestRecord]:
-        """The records of an object; raises KeyError."""
+        """Return the records of an object. Raises KeyError."""
         offset, length = self._places[key]
         # The file was written by this run, in a directory that only this user may read.
         records: list[RequestRecord] = pickle.loads(os.pread(self._file, length, offset))  # noqa: S301
         return records
 
     def __iter__(self) -> Iterator[ObjectRef]:
-        """The objects, in no particular order."""
+        """Iterate over the objects, in no particular order."""
         return iter(self._places)
 
     def __len__(self) -> int:
-        """How many objects there are."""
+        """Return the number of objects."""
         return len(self._places)
 
 
@@ -54,7 +54,7 @@ def object_ref(record: RequestRecord, name: str) -> ObjectRef:
 
 
 def write_lookups(records: Iterable[tuple[str, RequestRecord]], path: Path) -> Lookups:
-    """Write records, each with the name of its object and those of one object together, to a file."""
+    """Write records to a file. Each comes with the name of its object, and those of one object are adjacent."""
     places: dict[ObjectRef, tuple[int, int]] = {}
     with path.open("wb") as file:
         for key, group in groupby(records, key=lambda named: object_ref(named[1], named[0])):

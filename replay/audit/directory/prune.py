@@ -1,4 +1,4 @@
-"""Removal of data that a store no longer needs: old segments and the remains of killed processes."""
+"""Removal of data that a store no longer needs: old segments, and leftovers of killed processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from replay.storage.storage import Storage
 def kept_segments(
     segments: Sequence[SegmentEntry], instant: int, octets: int | None = None
 ) -> tuple[SegmentEntry, ...]:
-    """The ingests whose last request was not before an instant (microseconds), the newest of them that take so many bytes at most."""
+    """Return the segments whose last request was not before an instant (microseconds).
+
+    If `octets` is given, only the newest of them that fit into so many bytes.
+    """
     recent = sorted((segment for segment in segments if segment.last >= instant), key=lambda segment: -segment.last)
     sizes = accumulate(segment_octets(segment) for segment in recent)
     names = {segment.name for segment, size in zip(recent, sizes, strict=True) if octets is None or size <= octets}
@@ -26,14 +29,14 @@ def kept_segments(
 
 
 def segment_octets(segment: SegmentEntry) -> int:
-    """How many bytes an ingest takes on the disk."""
+    """Return the size of an ingest on the disk, in bytes."""
     return sum(file.size for file in segment.data)
 
 
 def prune_store(storage: Storage, instant: int, octets: int | None = None) -> int:
-    """Forget the ingests of a store that are not among the `kept_segments`; returns how many.
+    """Remove the ingests of a store that are not among the `kept_segments`, and return their number.
 
-    What an interrupted ingest left is removed too. Raises `StoreError` if another process uses the store.
+    Leftovers of an interrupted ingest are removed too. Raises `StoreError` if another process uses the store.
     """
     with storage.locked(WRITERS, BUSY), storage.locked(READERS, IN_USE, patience=0):
         catalog = read_catalog(storage)
@@ -45,14 +48,14 @@ def prune_store(storage: Storage, instant: int, octets: int | None = None) -> in
 
 
 def sweep(storage: Storage) -> None:
-    """Remove the remains of killed processes, unless another process writes to the store or the store is read-only."""
+    """Remove leftovers of killed processes, unless another process writes to the store or the store is read-only."""
     with suppress(StoreError, OSError), storage.locked(WRITERS, BUSY, patience=0):
         sweep_segments(storage)
     storage.sweep()
 
 
 def sweep_segments(storage: Storage) -> None:
-    """Remove the segments that do not count. Nobody else may write: theirs are among them until they count."""
+    """Remove the segments that are not in the catalogue. No other process may write, because its segment is not in it yet."""
     names = {segment.name for segment in read_catalog(storage).segments}
     for name in storage.folders(f"{SEGMENTS}/"):
         if name not in names:

@@ -1,6 +1,6 @@
-"""Answers that depend on a store and the code alone, kept beside it, so that the next run does not ask again.
+"""Cached answers that depend only on a store and the code. They are kept beside the store for the next run.
 
-They are a convenience and never the truth: one that is missing, damaged or of another store or version is made anew.
+They are never the only source. A missing or damaged answer, or one of another store or version, is computed again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from replay.storage.storage import Storage
 
 REMEMBERED = "remembered"
 MOST_REMEMBERED = 4
-"""How many answers of one name are kept; the oldest goes first."""
+"""Number of answers of one name that are kept. The oldest are removed."""
 _CHECK = 32
 
 
@@ -58,7 +58,7 @@ def _check(place: str, content: bytes) -> bytes:
 
 
 def _forget_oldest(storage: Storage, name: str) -> None:
-    """Remove answers of a name that others have superseded."""
+    """Remove all but the newest answers of a name."""
     prefix = f"{REMEMBERED}/"
     own = (entry for entry in storage.entries(prefix) if entry.name.startswith(f"{prefix}{name}."))
     for entry in sorted(own, key=lambda entry: (entry.modified, entry.name))[:-MOST_REMEMBERED]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 class AlteredError(OSError):
-    """Nothing can be trusted from `start` on, counted in decompressed bytes."""
+    """Compressed data that is damaged. Nothing from `start` on can be trusted, counted in decompressed bytes."""
 
     def __init__(self, start: int) -> None:
-        """Keep where the damaged member or frame begins."""
+        """`start` is where the damaged member or frame begins."""
         super().__init__("altered")
         self.start = start

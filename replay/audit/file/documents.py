@@ -1,7 +1,7 @@
-"""JSON documents in a row, with or without line ends, some of them damaged.
+"""Reader of successive JSON documents, with or without line ends, some of them damaged.
 
-An object can follow another one only between documents: within a document a comma separates them, and within a string
-the quote of a name is escaped. So damage does not hide the start of the next document.
+Between documents, one object directly follows another. Within a document a comma separates objects, and within a string
+the quotes are escaped. So damage does not hide the start of the next document.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ from typing import BinaryIO, NamedTuple
 
 _BETWEEN = re.compile(rb'\}(\s*)(?=\{\s*")')
 _AROUND = 1 << 12
-"""How much white space between documents is looked over."""
+"""Number of bytes of white space that are searched between documents."""
 _CHUNK = 1 << 22
 
 
 class LogDocument(NamedTuple):
-    """A document, on one line, and the line of the file on which it begins, from 1."""
+    """A document on one line, with the line of the file on which it begins, from 1."""
 
     line: int
     text: bytes
 
 
 def documents(stream: BinaryIO, longest: int) -> Iterator[LogDocument]:
-    """The documents of a stream; of one of more than `longest` bytes only the beginning. Raises what reading raises."""
+    """Yield the documents of a stream. Of a document longer than `longest` bytes, only the beginning.
+
+    Errors of reading propagate.
+    """
     rest, line, start = b"", 1, 0
     while True:
         chunk = stream.read(_CHUNK)

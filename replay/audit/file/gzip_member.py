@@ -1,4 +1,4 @@
-"""Gzip as in RFC 1952: members in a row, each with a CRC and a size, both checked."""
+"""Reader of gzip as in RFC 1952: successive members, each with a CRC and a size, which are both checked."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ _CHUNK = 1 << 18
 
 
 class GzipReader(io.RawIOBase):
-    """The content of a gzip file. Reading raises `AlteredError` where a check fails, `EOFError` where the file ends too early.
+    """The content of a gzip file.
 
-    Zeros after the last member are padding; anything else that is no member is an alteration.
+    Reading raises `AlteredError` if a check fails, and `EOFError` if the file ends too early. Zeros after the last
+    member are padding. Anything else that is not a member is an alteration.
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        """Read from an open file, which is closed with this one."""
+        """`file` is an open file, which is closed with this one."""
         self._file = file
         self._member = zlib.decompressobj(_GZIP)
         self._rest = b""
@@ -28,11 +29,11 @@ class GzipReader(io.RawIOBase):
         self._is_begun = False
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Fill a part of the buffer; 0 at the end."""
+        """Fill a part of the buffer and return the number of bytes, 0 at the end."""
         while self._has_more():
             try:
                 data = self._member.decompress(self._rest, len(buffer))
@@ -46,7 +47,10 @@ class GzipReader(io.RawIOBase):
         return 0
 
     def _has_more(self) -> bool:
-        """Whether there is more to decompress: the next member where one has ended, the next bytes where they are used up."""
+        """Return whether there is more to decompress.
+
+        Go to the next member if one has ended, and read more bytes if all are used.
+        """
         if self._member.eof:
             self._rest = self._member.unused_data
             self._member = zlib.decompressobj(_GZIP)
@@ -61,7 +65,7 @@ class GzipReader(io.RawIOBase):
         return True
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file too."""
         self._file.close()
         super().close()
 

@@ -1,4 +1,4 @@
-"""Salvage of a damaged file or of one with overlong lines: only the lost part is set aside."""
+"""Recovery of the usable parts of a damaged file, or of one with lines that are too long. Only the lost part is set aside."""
 
 from __future__ import annotations
 
@@ -12,34 +12,37 @@ from replay.audit.file.gzip_member import is_intact
 from replay.audit.source import LogFile, open_log, plain_file
 
 LONGEST_READ = 1 << 28
-"""The longest line that is read, in bytes: a LIST response with all objects of a large cluster is about as long."""
+"""The longest line that is read, in bytes. A LIST response with all objects of a large cluster is about as long."""
 BLANK = b" \t\r\n"
-"""What a line consists of that the reader of JSON does not count."""
+"""White space of a line. A line of only these is blank to the JSON reader."""
 PLACEHOLDER = b"0\n"
-"""Replacement for a skipped line, so that other lines keep their numbers: JSON, but no event."""
+"""Replacement for a skipped line, so that other lines keep their numbers. It is JSON, but not an event."""
 _CHUNK = 1 << 20
 Documents = Callable[[Iterable[bytes]], Iterator[bytes]]
 """Function that returns one line for each line."""
 
 
 class DamagedError(Exception):
-    """A file cannot be read to its end; the first `trusted` decompressed bytes are unchanged."""
+    """A file that cannot be read to its end. The first `trusted` decompressed bytes are unchanged."""
 
     def __init__(self, trusted: int | None = None) -> None:
-        """Without a number, all that was decompressed is."""
+        """Without a number, all decompressed bytes are trusted."""
         super().__init__("damaged")
         self.trusted = trusted
 
 
 class Rewritten(NamedTuple):
-    """A file whose lines can all be read, and how many bytes the longest of them has."""
+    """A file whose lines can all be read, with the length of the longest in bytes."""
 
     file: LogFile
     longest: int
 
 
 def is_altered(file: LogFile) -> bool:
-    """Whether a gzip file fails its own checks, which DuckDB does not make (zstd's it does); raises `OSError`."""
+    """Return whether a gzip file fails its own checks. Raises `OSError`.
+
+    DuckDB does not check gzip. It checks zstd.
+    """
     if file.compression != "gzip":
         return False
     with Path(file.path).open("rb") as compressed:
@@ -47,7 +50,7 @@ def is_altered(file: LogFile) -> bool:
 
 
 def salvage(file: LogFile, target: Path) -> LogFile:
-    """Return the readable part of a damaged file, as a plain file with the same name; raises `OSError` if it cannot write.
+    """Write the readable part of a damaged file as a plain file with the same name. Raises `OSError` if it cannot write.
 
     Data before an early end is kept, and so are whole gzip members and zstd frames before a changed one. Nothing of the
     changed one is kept, because its wrong bytes cannot be found.
@@ -62,9 +65,10 @@ def salvage(file: LogFile, target: Path) -> LogFile:
 
 
 def rewritten(file: LogFile, target: Path, unwrapped: Documents | None = None) -> Rewritten:
-    """The lines of a file as a plain one, with a placeholder for each line that is too long or no text.
+    """Write the lines of a file as a plain file, with a placeholder for each line that is too long or not text.
 
-    `unwrapped` gives a line for each line, where those of the file are more than JSON. Raises `DamagedError` if the file cannot be read to its end, `OSError` if the lines cannot be written.
+    `unwrapped` returns a line for each line, for lines that are not plain JSON. Raises `DamagedError` if the file
+    cannot be read to its end, `OSError` if the lines cannot be written.
     """
     longest = 0
     with open_log(file) as stream, target.open("wb") as plain:
@@ -76,7 +80,10 @@ def rewritten(file: LogFile, target: Path, unwrapped: Documents | None = None) -
 
 
 def split(file: LogFile, target: Path) -> Rewritten:
-    """The documents of a file, one a line, with a placeholder for each that is too long or no text; raises `OSError`."""
+    """Write the documents of a file, one per line, with a placeholder for each that is too long or not text.
+
+    Raises `OSError`.
+    """
     longest = 0
     with open_log(file) as stream, target.open("wb") as plain:
         for _, text in documents(stream, LONGEST_READ):
@@ -87,7 +94,7 @@ def split(file: LogFile, target: Path) -> Rewritten:
 
 
 def text_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a stream, with placeholders. Raises `DamagedError` where it cannot be read on."""
+    """Yield the lines of a stream, with placeholders. Raises `DamagedError` at damage."""
     while line := _read_line(stream):
         yield line if len(line) <= LONGEST_READ and _is_text(line) else PLACEHOLDER
         while len(line) > LONGEST_READ and not line.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""Zstandard as in RFC 8878: frames in a row. The end of a frame is known without decompression.
+"""Reader of Zstandard as in RFC 8878: successive frames. The end of a frame is known without decompression.
 
 So a complete frame that cannot be decompressed differs from one that the file cuts off.
 """
@@ -19,17 +19,20 @@ _SIZE_BYTES = (0, 2, 4, 8)
 
 
 class ZstdFrame(NamedTuple):
-    """Start and end of a frame in the file; the end is None if the file cuts it off."""
+    """Start and end of a frame in the file. The end is None if the file cuts it off."""
 
     start: int
     end: int | None
 
 
 class ZstdReader(io.RawIOBase):
-    """The content of a zstd file. Reading raises `AlteredError` where a frame is damaged, `EOFError` where the file cuts one off."""
+    """The content of a zstd file.
+
+    Reading raises `AlteredError` for a damaged frame, and `EOFError` for one that the file cuts off.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
-        """Read from an open file, which is closed with this one."""
+        """`file` is an open file, which is closed with this one."""
         self._file = file
         self._frames = _frames(file)
         self._frame = ZstdFrame(0, 0)
@@ -38,11 +41,11 @@ class ZstdReader(io.RawIOBase):
         self._start = 0
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Fill a part of the buffer; 0 at the end."""
+        """Fill a part of the buffer and return the number of bytes, 0 at the end."""
         while self._stream is not None or self._begin():
             if data := self._read(len(buffer)):
                 buffer[: len(data)] = data
@@ -54,7 +57,7 @@ class ZstdReader(io.RawIOBase):
         return 0
 
     def _begin(self) -> bool:
-        """Go to the next frame, if there is one."""
+        """Go to the next frame. Return False if there is none."""
         import pyarrow as pa  # noqa: PLC0415 - a quarter of a second, for damaged files only
 
         self._start = self._position
@@ -78,13 +81,13 @@ class ZstdReader(io.RawIOBase):
             raise AlteredError(self._start) from error
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file too."""
         self._file.close()
         super().close()
 
 
 class _Range(io.RawIOBase):
-    """The bytes of a file from a place to another one, or to its end."""
+    """The bytes of a file between two places, or to its end."""
 
     def __init__(self, file: BinaryIO, start: int, end: int | None) -> None:
         self._file = file
@@ -103,7 +106,7 @@ class _Range(io.RawIOBase):
 
 
 def _frames(file: BinaryIO) -> Iterator[ZstdFrame]:
-    """Yield the frames of a file in order, without skippable frames; raises ValueError for other data."""
+    """Yield the frames of a file in order, without skippable frames. Raises ValueError for other data."""
     place = 0
     while True:
         file.seek(place)
@@ -124,7 +127,7 @@ def _frames(file: BinaryIO) -> Iterator[ZstdFrame]:
 
 
 def _end(file: BinaryIO) -> int | None:
-    """The end of the frame whose magic number was just read, None if the file has not got it."""
+    """Return the end of the frame whose magic number was just read, or None if the file ends before."""
     try:
         descriptor = file.read(1)[0]
         is_single = descriptor >> 5 & 1

@@ -1,1 +1,1 @@
-"""Log formats: per format, how to recognise and remove its envelope, and the columns inside."""
+"""Log formats: how to recognise and remove the envelope of each, and the columns inside."""

@@ -1,9 +1,8 @@
 """AdmissionReviews as a webhook records them: complete requests (fields of `k8s.io/api/admission/v1`).
 
 A document is an AdmissionReview, an AdmissionRequest, one of them under `review` or `request`, or `{"mutating": …,
-"validating": …}` with the request of both phases, null for a phase that it did not reach. It becomes an event that
-carries the review as its response. A review has no time: the newest time of its object is used, otherwise that of the
-review before.
+"validating": …}` with the request of both phases, null for a phase that it did not reach. It becomes an event with the
+review as its response. A review has no time. Its time is the newest time of its object, or that of the review before.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _PHASES = ("validating", "mutating")
 
 
 def is_review(value: Any) -> bool:
-    """Whether a decoded document holds a request of admission."""
+    """Return whether a decoded document has an admission request."""
     return _request_of(value) is not None
 
 
 def events_of_reviews(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield an event per review (one per line, or one document over all lines). Other lines stay unchanged."""
+    """Yield an event for each review (one per line, or one document over all lines). Other lines stay unchanged."""
     time = _NO_TIME
     source = iter(lines)
     for number, line in enumerate(source, 1):
@@ -53,7 +52,7 @@ def _decoded(text: bytes) -> Any:
 
 
 def _request_of(value: Any) -> dict[str, Any] | None:
-    """The request of a document: as the last phase had it that it came to."""
+    """Return the request of a document, as in its last phase, or None."""
     if not isinstance(value, dict):
         return None
     inner = value.get("review")
@@ -100,7 +99,7 @@ def _event(value: dict[str, Any], request: dict[str, Any], time: str, number: in
 
 
 def _answer(response: Any) -> Any:
-    """Return what a refusing webhook answered."""
+    """Return the status of a webhook's refusal, or None."""
     if not isinstance(response, dict) or response.get("allowed") is not False:
         return None
     status = response.get("status")

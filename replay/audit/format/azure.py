@@ -57,4 +57,4 @@ AKS_TABLE = Translation(
     },
     tells=_is_row,
 )
-"""Bodies that were left out are null: they are not recorded. Who was impersonated has no column."""
+"""Bodies that were left out are null, as if not recorded. No column has the impersonated user."""

@@ -1,9 +1,9 @@
 """Cloud Audit Logs of GKE: entries with an AuditLog of the service `k8s.io`, which are not audit events.
 
-`google.cloud.audit.AuditLog` and `google.logging.v2.LogEntry` state the fields. An entry has method, resource,
-principal, bodies, status and annotations. It lacks groups (except those that follow from a name), uid and extra of the
-user (null here: unknown), the query, level and stage. The bodies that are present stand for the level. The status is
-one of gRPC.
+`google.cloud.audit.AuditLog` and `google.logging.v2.LogEntry` define the fields. An entry has method, resource,
+principal, bodies, status and annotations. It lacks groups (except those that follow from a name), and uid and extra of
+the user, which are null here. It also lacks the query, level and stage. The level follows from the bodies. The status
+is one of gRPC.
 """
 
 from __future__ import annotations
@@ -33,16 +33,19 @@ _COLUMNS: Columns = {
 _HTTP_OF_GRPC = (
     "map {3: 400, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400, 10: 409, 11: 400, 12: 501, 13: 500, 14: 503, 4: 504, 16: 401}"
 )
-"""`google.rpc.Code` states the HTTP status of each code."""
+"""HTTP status of each code, as `google.rpc.Code` states it."""
 _REASON_OF_GRPC = (
     "map {5: 'NotFound', 6: 'AlreadyExists', 7: 'Forbidden', 8: 'TooManyRequests', 10: 'Conflict', 16: 'Unauthorized'}"
 )
-"""Codes that only one reason of the API server has (`apimachinery/pkg/apis/meta/v1.StatusReason`)."""
+"""Reasons of codes that only one reason of the API server has (`apimachinery/pkg/apis/meta/v1.StatusReason`)."""
 _TYPED = '{"@type":"'
 
 
 def _untyped(body: str) -> str:
-    """A body without the type that protobuf's JSON adds to it, first of all as its fields are in order."""
+    """Return SQL for a body without the type that protobuf's JSON adds to it.
+
+    The first case is the usual one, in which the type is the first field and the order of fields is kept.
+    """
     return (
         f"try_cast(case when starts_with({body}, '{_TYPED}') "
         f"then regexp_replace({body}, '^.{_TYPED[1:]}[^\"]*\",?', '{{') "

@@ -1,4 +1,4 @@
-"""The columns of JSON that a log is read for, stated once and written in both of DuckDB's ways."""
+"""The JSON columns of a log, in the two forms that DuckDB needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 Column: TypeAlias = "str | Mapping[str, Column] | Sequence[Column]"
-"""The name of a type, the fields of an object, or the one kind of items of an array."""
+"""The name of a type, the fields of an object, or the type of an array's items."""
 Columns: TypeAlias = Mapping[str, Column]
 
 STATUS: Columns = {"status": "VARCHAR", "message": "VARCHAR", "reason": "VARCHAR", "code": "INTEGER"}
@@ -42,16 +42,16 @@ EVENT: Columns = {
     "stageTimestamp": "VARCHAR",
     "annotations": "JSON",
 }
-"""The fields of an `audit.k8s.io/v1` Event that are read, and `items` of an EventList. Bodies stay JSON text."""
+"""Fields of an `audit.k8s.io/v1` Event that are read, and `items` of an EventList. Bodies stay JSON text."""
 
 
 def quoted(name: str) -> str:
-    """The name of a field as an identifier of SQL."""
+    """Return the name of a field as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def type_of(column: Column) -> str:
-    """A column as a type of DuckDB."""
+    """Return a column as a DuckDB type."""
     if isinstance(column, str):
         return column
     if isinstance(column, Mapping):
@@ -60,10 +60,10 @@ def type_of(column: Column) -> str:
 
 
 def read_columns(columns: Columns) -> str:
-    """Columns as `read_json` takes them."""
+    """Return columns as `read_json` takes them."""
     return "{" + ", ".join(f"{quoted(name)}: '{type_of(each)}'" for name, each in columns.items()) + "}"
 
 
 def structure(columns: Columns) -> str:
-    """Columns as `json_transform` takes them."""
+    """Return columns as `json_transform` takes them."""
     return json.dumps(columns)

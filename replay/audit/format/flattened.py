@@ -1,6 +1,6 @@
 """Events that a log shipper has flattened: `objectRef.resource` for nested fields, with or without a prefix.
 
-Names of labels and annotations contain dots: the text after these maps' names is one name.
+Names of labels and annotations contain dots. The text after the names of these maps is one name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAPS = frozenset(
     {"annotations", "labels", "matchLabels", "nodeSelector", "data", "stringData", "binaryData", "limits", "requests"}
 )
 _MOST_ITEMS = 10_000
-"""How many items a list has at most: a name that is a larger number is no place in one."""
+"""Maximum number of items in a list. A larger number in a name is not an index."""
 
 
 def flat_prefix(value: Any) -> str | None:
@@ -57,7 +57,7 @@ def _nested(flat: dict[str, Any], prefix: str) -> Any:
 
 
 def _path(key: str) -> list[str]:
-    """The names that a flattened name consists of."""
+    """Return the names of which a flattened name consists."""
     parts = key.split(".")
     for place, part in enumerate(parts[:-1]):
         if part in _MAPS:
@@ -75,7 +75,7 @@ def _put(root: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def _with_lists(value: Any) -> Any:
-    """Maps from 0, 1, … as lists."""
+    """Return a value in which maps with the keys 0, 1, … are lists."""
     if not isinstance(value, dict):
         return value
     items = {name: _with_lists(each) for name, each in value.items()}

@@ -1,4 +1,4 @@
-"""How one file is read: how its documents follow each other, and the wrappers to be taken off, the outermost first."""
+"""How a file is read: how its documents follow each other, and its wrappers, the outermost first."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Translation
 
 _TOLD = "told.*"
 _EVENT_TOLD = "told.* replace (coalesce(told.kind, if(told is null, null, '')) as kind)"
-"""An object without any field of an event is not an event, rather than a damaged one."""
+"""Columns of an event. An object without any field of an event is not an event, rather than a damaged one."""
 
 
 class Layout(StrEnum):
-    """How the documents of a file follow each other; the value is what `read_json` calls it."""
+    """How the documents of a file follow each other. The value is its name in `read_json`."""
 
     LINES = "newline_delimited"
     DOCUMENTS = "unstructured"
@@ -38,17 +38,20 @@ class FileForm(Struct, frozen=True):
 
     @property
     def text(self) -> TextWrapper | None:
-        """Return the text wrapper that is removed line by line before the rest is read."""
+        """The text wrapper that is removed line by line before the rest is read, or None."""
         outer = self.wrappers[0].wrapper if self.wrappers else None
         return outer if isinstance(outer, TextWrapper) else None
 
     def wraps(self, value: object) -> bool:
-        """Whether a decoded line holds documents in the outermost wrapper."""
+        """Return whether a decoded line has documents in the outermost wrapper."""
         outer = self.wrappers[0].wrapper if self.wrappers else None
         return isinstance(outer, FieldWrapper) and bool(outer.found(value))
 
     def source(self) -> str:
-        """The SQL of the rows of files in this form: the columns of an event, and `row_id`, `file_id` and `list_row`."""
+        """Return the SQL of the rows of files in this form.
+
+        The rows have the columns of an event, and `row_id`, `file_id` and `list_row`.
+        """
         last = self.wrappers[-1].wrapper if self.wrappers else None
         translation = last if isinstance(last, Translation) else None
         columns_told = translation.columns if translation else EVENT
@@ -67,7 +70,7 @@ class FileForm(Struct, frozen=True):
         return _translated(rows, translation) if translation else rows
 
     def _steps(self) -> tuple[list[FieldWrapper], bool]:
-        """The wrappers of JSON, those in objects as one, and whether the last documents are objects."""
+        """Return the JSON wrappers, with nested ones in objects combined, and whether the last documents are objects."""
         steps: list[FieldWrapper] = []
         is_object = False
         for each in self.wrappers:
@@ -90,19 +93,22 @@ def _listed(rows: str, step: FieldWrapper) -> str:
 
 
 def _decoded(documents: str, columns: Columns) -> str:
-    """The columns of documents that are text; one that begins like no object is another line of the log, not a damaged event."""
+    """Return the SQL for the columns of text documents.
+
+    A document that does not begin like an object is another line of the log, not a damaged event.
+    """
     text = "if(starts_with(ltrim(document), '{'), document, if(document is null, null, '{}'))"
     return _columns_of(documents, columns, f"try(json_transform({text}, '{structure(columns)}'))")
 
 
 def _columns_of(documents: str, columns: Columns, document: str = "document") -> str:
-    """The columns of documents."""
+    """Return the SQL for the columns of documents."""
     event_columns = _EVENT_TOLD if columns is EVENT else _TOLD
     return queries.filled("ingest_documents", document=document, told=event_columns, documents=documents)
 
 
 def _translated(rows: str, translation: Translation) -> str:
-    """Events in place of what tells of them."""
+    """Return the SQL for the events that records of another API describe."""
     terms = "".join(f", {term} as {name}" for name, term in translation.terms.items())
     fields = ", ".join(f'{translation.fields.get(name, "null")} as "{name}"' for name in EVENT)
     return f"select row_id, file_id, {fields}, list_row from (select *{terms} from ({rows}))"  # noqa: S608

@@ -1,4 +1,4 @@
-"""The beginning of a file, decompressed."""
+"""Reader of a file's decompressed beginning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from replay.audit.format.recognise import HEAD
 from replay.audit.source import LogFile, open_log
 
 _LONGEST_LINES = (1 << 21, 1 << 24)
-"""How long the lines are that are read, in bytes: room for twice as much is filled before the first line is given."""
+"""Lengths of lines that are read, in bytes. DuckDB fills a buffer of twice the length before it returns the first line.
+"""
 
 
 def head_of(file: LogFile, connection: duckdb.DuckDBPyConnection) -> bytes:

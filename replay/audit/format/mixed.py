@@ -1,4 +1,4 @@
-"""Lines of other forms in one file: a collector may write what several sources send, each line in the form of its source."""
+"""Files with lines of several forms. A collector may write lines of several sources, each in its own form."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from replay.audit.source import LogFile, open_log
 
 
 def other_forms(file: LogFile, form: FileForm, rejected: Collection[int]) -> Sequence[tuple[FileForm, frozenset[int]]]:
-    """Return the forms that rejected lines of a file have, with the places of these lines, counted from 0 without blank lines.
+    """Return the forms of rejected lines of a file, with the places of these lines.
 
-    `form` is the form in which the lines were rejected.
+    Places count from 0 without blank lines. `form` is the form in which the lines were rejected.
     """
     forms: dict[tuple[str, ...], tuple[FileForm, set[int]]] = {}
     with open_log(file) as stream, suppress(DamagedError):

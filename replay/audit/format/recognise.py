@@ -16,11 +16,11 @@ from replay.audit.format.text import CONTAINER_LINE
 from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Translation
 
 HEAD = 1 << 18
-"""How many bytes of a file are looked at, at most."""
+"""Maximum number of bytes of a file that are examined."""
 _LOOKED_AT = 32
-"""How many lines, documents, or parts of one are looked at, at most."""
+"""Maximum number of lines, documents, or parts of one that are examined."""
 _DEPTH = 3
-"""How many wrappers are taken off each other at most."""
+"""Maximum depth of nested wrappers."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*("|\Z|\\\Z)|[{}\[\],]', re.DOTALL)
 _LONGEST_ESCAPE = 6
 _AUDIT = "audit.k8s.io/"
@@ -48,7 +48,7 @@ def form_of(head: bytes, formats: Sequence[LogFormat] = ()) -> FileForm:
 
 
 def line_form(line: bytes) -> FileForm | None:
-    """Return the form of one line that holds events; None for a line that holds none, in no known form."""
+    """Return the form of a line with events, or None for a line without events in a known form."""
     if b"audit" not in line and b"Audit" not in line:  # every form names what it holds; other lines need not be decoded
         return None
     text = line.decode("utf-8", "replace")
@@ -72,7 +72,7 @@ def _named_form(layout: Layout | None, formats: Sequence[LogFormat]) -> FileForm
 
 
 def _json_values(text: str, lines: Sequence[str]) -> tuple[Layout | None, list[Any]]:
-    """How JSON is laid out, and its first values; no layout where the file does not begin as JSON."""
+    """Return the layout and the first values of JSON. The layout is None if the file does not begin as JSON."""
     start = text.lstrip()
     if start.startswith("["):
         first = beginning(start)
@@ -87,12 +87,12 @@ def _json_values(text: str, lines: Sequence[str]) -> tuple[Layout | None, list[A
 
 
 def _decoded_prefix(text: str) -> bool:
-    """Whether a text of one line is one document that the head cuts off, not several that follow each other."""
+    """Return whether a text of one line is one document that the head cuts off, and not several documents."""
     return _end(text) is None
 
 
 def _text_form(lines: Sequence[str], formats: Sequence[LogFormat]) -> FileForm | None:
-    """The form of lines that are more than JSON."""
+    """Return the form of lines that are not plain JSON, or None."""
     looked_at = [line.encode() for line in lines[:_LOOKED_AT]]
     is_container = any(map(CONTAINER_LINE.match, looked_at))
     outer = CONTAINER if is_container else PREFIXED
@@ -117,7 +117,7 @@ def _form(layout: Layout, wrappers: _Found) -> FileForm:
 
 
 def _wrappers(values: Sequence[Any], formats: Iterable[LogFormat], depth: int = 0) -> _Found | None:
-    """The wrappers of decoded values, none where they are events; None for what no format fits."""
+    """Return the wrappers of decoded values. They are empty for events, and None if no format fits."""
     if any(map(_is_event, values)):
         return ()
     if depth == _DEPTH:
@@ -140,7 +140,7 @@ def _wrappers(values: Sequence[Any], formats: Iterable[LogFormat], depth: int = 
 
 
 def _is_event(value: Any) -> bool:
-    """Whether a value is an event, or a list of them."""
+    """Return whether a value is an event or a list of events."""
     return (
         isinstance(value, dict)
         and value.get("kind") in ("Event", "EventList")
@@ -191,5 +191,5 @@ def beginning(text: str) -> Any:
 
 
 def _closed_string(text: str) -> str:
-    """A text that ends within a string, with an end to it; what may be half an escape is left out."""
+    """Return a text that ends within a string, with an end added. A possible half of an escape is left out."""
     return text[:-_LONGEST_ESCAPE].rstrip("\\") + '"'

@@ -1,4 +1,4 @@
-"""Which log formats there are: one row each. A new one is a row here, a fixture, and a row of `docs/logs.md`."""
+"""The table of log formats, with one row each. A new format needs a row here, a fixture, and a row of `docs/logs.md`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from replay.errors import ReplayError
 
 
 class LogFormat(Struct, frozen=True):
-    """Way to wrap audit events: its name, the products that write it (also names), and how to unwrap it.
+    """A way to wrap audit events: its name, the products that write it (also names), and how to unwrap it.
 
-    Without a wrapper, events are one per line, documents over several lines, items of an array or of an EventList.
+    Without a wrapper, events are one per line, documents over several lines, or items of an array or of an EventList.
     """
 
     name: str
@@ -59,7 +59,7 @@ FORMATS: tuple[LogFormat, ...] = (
 
 
 def formats_named(name: str) -> tuple[LogFormat, ...]:
-    """The formats of a name, of a product or their own; raises ReplayError for one that is not known."""
+    """Return the formats with this name or of this product. Raises ReplayError for an unknown name."""
     formats = tuple(each for each in FORMATS if name == each.name or name in each.products)
     if not formats:
         raise ReplayError(f"--from: `{name}` is not known: there are {', '.join(products())}")
@@ -67,5 +67,5 @@ def formats_named(name: str) -> tuple[LogFormat, ...]:
 
 
 def products() -> list[str]:
-    """The names of all that writes logs."""
+    """Return the names of all products that write logs, sorted."""
     return sorted({product for each in FORMATS for product in each.products})

@@ -1,4 +1,4 @@
-"""Text lines that hold a document. Each line of a file becomes one line, so that line numbers stay.
+"""Lines of text that contain a document. Each line of a file becomes one line, so that line numbers stay.
 
 A line without a document becomes a marked line, and so does a part of a document that continues later. Marked lines are
 skipped.
@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 PART = "_part"
-"""Field of a line that replaces a part of a document. A later line holds the whole document."""
+"""Field of a line that replaces a part of a document. A later line has the whole document."""
 PART_LINE = b'{"%s":true}\n' % PART.encode()
-"""The line in place of one that this reading leaves out."""
+"""Replacement for a line that this reading leaves out."""
 _OTHER_LINE = b'{"kind":""}\n'
 CONTAINER_LINE = re.compile(rb"\S+ (stdout|stderr) ([FP])(?::\S*)? ")
 
@@ -28,9 +28,10 @@ def after_prefix(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def container_documents(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield what a container wrote, from the lines of its runtime: a time, the stream, F for an end of line or P for a part.
+    """Yield the output of a container, from the lines of its runtime.
 
-    `k8s.io/cri-client/pkg/logs` states the form. A document takes the place of its last part.
+    A line has a time, the stream, F for an end of line or P for a part, and the text (`k8s.io/cri-client/pkg/logs`). A
+    document replaces the line of its last part.
     """
     parts: dict[bytes, list[bytes]] = {}
     for line in lines:

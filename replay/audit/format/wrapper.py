@@ -10,13 +10,13 @@ from msgspec import Struct, field
 from replay.audit.format.columns import Column, Columns, quoted
 
 EACH = "[]"
-"""The step of a path into all items of an array."""
+"""Step of a path into all items of an array."""
 
 
 class FieldWrapper(Struct, frozen=True):
-    """Documents at a path of a JSON value, each a string or an object there: `records[].properties.log`.
+    """Documents at a path of a JSON value, as text or as objects: `records[].properties.log`.
 
-    A step is the name of a field, `[]` all items of an array, `[1]` its second one.
+    A step is the name of a field, `[]` for all items of an array, or `[1]` for its second item.
     """
 
     path: str
@@ -31,13 +31,16 @@ class FieldWrapper(Struct, frozen=True):
 
     @property
     def documents(self) -> str:
-        """The documents in SQL, over `columns()`: one, or `unnest` of a list, with a null where it is empty: no line is lost."""
+        """SQL for the documents, over `columns()`: one document, or `unnest` of a list.
+
+        An empty list gives a null, so that no line is lost.
+        """
         first, *steps = self._steps
         list_sql = _documents(quoted(first), steps, 0)
         return f"unnest(if(len({list_sql}) > 0, {list_sql}, [null]))" if EACH in steps else list_sql
 
     def around(self, inner: FieldWrapper) -> FieldWrapper:
-        """The wrapper of the documents that another one wraps in the objects of this one."""
+        """Return the wrapper of documents that another wrapper has in the objects of this one."""
         return FieldWrapper(f"{self.path}{'' if inner.path.startswith('[') else '.'}{inner.path}")
 
     def found(self, value: object) -> list[Any]:
@@ -80,16 +83,16 @@ def _leaves(value: Any, steps: list[str]) -> Iterator[Any]:
 
 
 class TextWrapper(Struct, frozen=True):
-    """Lines of text that hold a document: `documents` gives a line of JSON for each line of a file."""
+    """Lines of text that contain a document. `documents` returns a line of JSON for each line of a file."""
 
     documents: Callable[[Iterable[bytes]], Iterator[bytes]]
 
 
 class Translation(Struct, frozen=True):
-    """Records of another API about the same requests: `fields` give the columns of an event in SQL.
+    """Records of another API about the same requests. `fields` are the columns of an event in SQL.
 
-    They use `columns` and `terms`, which name expressions that are used more than once. `tells` says whether a decoded
-    value is such a record.
+    They use `columns` and `terms`, which name expressions that are used more than once. `tells` returns whether a
+    decoded value is such a record.
     """
 
     columns: Columns

@@ -1,1 +1,1 @@
-"""Logs that grow while they are read: followed files, and an API server that sends events."""
+"""Logs that grow while they are read: followed files, and API servers that send events."""

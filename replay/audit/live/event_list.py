@@ -18,7 +18,7 @@ _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 
 
 class EventListError(ValueError):
-    """A body is no list of events; `str()` says why."""
+    """A body that is not a list of events. `str()` is the reason."""
 
 
 class _EventList(msgspec.Struct):
@@ -60,7 +60,7 @@ def _on_one_line(body: bytes) -> bytes:
 
 
 def _lines(items: Iterable[msgspec.Raw]) -> Iterator[bytes | memoryview]:
-    """The pieces of the lines: what the list states for all, then the event without its first brace."""
+    """Yield the pieces of the lines: the fields that the list states for all, then the event without its first brace."""
     for item in items:
         said = _ITEM.decode(item)
         rest = memoryview(item)[1:]

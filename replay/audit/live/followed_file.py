@@ -1,4 +1,4 @@
-"""One followed file: held open, so that it is read to its end even if it is renamed or removed."""
+"""A followed file. It is held open, so that it is read to its end even if it is renamed or removed."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from replay.audit.file.altered import AlteredError
 from replay.audit.source import FileFingerprint, LogFile, open_log, opened_file, place_of, plain_file, shown, stamp_of
 
 _KNOWN_BY = 4096
-"""Number of bytes of the first line, and of the end of what is read, that identify a file. They include an auditID."""
+"""Number of bytes of the first line, and of the end of the read part, that identify a file. They include an auditID."""
 _CHUNK = 1 << 20
 
 
 class FollowedFile:
-    """A file of a log: `path` is its newest name; `is_left` means renamed or removed, so nothing more is written to it."""
+    """A file of a log.
+
+    `path` is its newest name. `is_left` means renamed or removed, so that nothing more is written to it.
+    """
 
     def __init__(self, path: str) -> None:
-        """Open a file; raises `OSError`, and `AuditLogError` for a compression that is not read."""
+        """Open a file. Raises `OSError`, and `AuditLogError` for a compression that is not supported."""
         self.path = path
         self.is_left = False
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -41,17 +44,17 @@ class FollowedFile:
         self._rest = 0
 
     def close(self) -> None:
-        """Give the file up."""
+        """Close the file."""
         os.close(self._descriptor)
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the file is one of those that are written once, after a rotation."""
+        """Whether the file is compressed. Such files are written once, after a rotation."""
         return self._file.compression != "none"
 
     @property
     def head(self) -> str:
-        """Return the digest that identifies the file, empty if it is too short."""
+        """Digest that identifies the file, or "" if the file is too short."""
         if not self._head:
             with suppress(AlteredError, EOFError), self._stream() as stream:
                 line, end, _ = stream.read(_KNOWN_BY).partition(b"\n")
@@ -59,23 +62,23 @@ class FollowedFile:
         return self._head
 
     def look(self) -> None:
-        """See what the file is like now; one that was truncated may begin with another line."""
+        """Update the state of the file. A truncated file may begin with another line."""
         stamp = stamp_of(os.fstat(self._descriptor))
         if stamp != self.stamp:
             self.stamp, self._since, self._head = stamp, time.monotonic(), ""
 
     def is_settled(self, seconds: float) -> bool:
-        """Whether the file has been the same for so long."""
+        """Return whether the file has not changed for so many seconds."""
         return time.monotonic() - self._since >= seconds
 
     def is_read(self, position: Position | None) -> bool:
-        """Whether nothing comes after a position, not even a line without an end."""
+        """Return whether nothing follows a position, not even a line without an end."""
         if self._read_stamp == self.stamp:
             return not self._rest
         return not self.is_compressed and self.stamp.size == (position.offset if position else 0)
 
     def waiting(self, position: Position | None, *, is_whole: bool) -> int:
-        """About how many bytes of lines come after a position; see `piece`."""
+        """Return the approximate number of bytes of lines after a position. See `piece`."""
         if self._read_stamp == self.stamp:
             return self._rest if is_whole else 0
         if self.is_compressed:
@@ -84,7 +87,9 @@ class FollowedFile:
         return max(0, size)  # a shorter file with the same head is a copy that is being made
 
     def piece(self, known_position: Position | None, target: Path, limit: int, *, is_whole: bool) -> Piece | None:
-        """Copy about `limit` bytes of lines after a position into `target`; of a compressed file everything. Return None if there are none.
+        """Copy about `limit` bytes of lines after a position into `target`, or all of a compressed file.
+
+        None if there are none.
 
         A line without an end waits for its end, unless the file `is_whole`. The ingest handles damage. Raises `OSError`
         if it cannot write `target`.
@@ -108,7 +113,7 @@ class FollowedFile:
         return Piece(self, stamp, plain_file(shown(self.path), target, begin.lines), position, lines.rest)
 
     def remember(self, stamp: FileFingerprint, rest: int | None) -> None:
-        """Note that all lines of the file are taken except `rest` bytes; None means that lines are left."""
+        """Note that all lines of the file are taken except `rest` bytes. None means that lines are left."""
         if rest is not None:
             self._read_stamp, self._rest = stamp, rest
 
@@ -131,7 +136,10 @@ class FollowedFile:
 
 
 class Piece(Struct, frozen=True):
-    """Lines of a file as it was, the position after them if there is one, and how many bytes of a line without an end are left."""
+    """Lines of a file at one time, and the position after them, if any.
+
+    `rest` is the size of a remaining line without an end, or None if lines remain.
+    """
 
     followed: FollowedFile
     stamp: FileFingerprint
@@ -145,7 +153,10 @@ class Piece(Struct, frozen=True):
 
 
 class _Lines(NamedTuple):
-    """How much was copied, its end, and how many bytes of a line without an end are left, None if there is more to copy."""
+    """Copied lines: size, number of ends, last bytes.
+
+    `rest` is the size of a line without an end, or None if lines remain.
+    """
 
     octets: int
     ends: int
@@ -154,7 +165,7 @@ class _Lines(NamedTuple):
 
 
 def _copy(stream: BinaryIO, target: Path, limit: int, *, is_whole: bool) -> _Lines:
-    """Copy lines up to the limit in bytes, or to the end; with `is_whole` also a last line without an end."""
+    """Copy lines up to the limit in bytes, or to the end. With `is_whole`, a last line without an end too."""
     octets = end = count = 0
     rest: int | None = None
     with target.open("w+b") as spool:
@@ -175,7 +186,7 @@ def _copy(stream: BinaryIO, target: Path, limit: int, *, is_whole: bool) -> _Lin
 
 
 def _skip(stream: BinaryIO, octets: int) -> bytes:
-    """Go on by so many bytes; the last ones of them, fewer where the stream ends before."""
+    """Skip so many bytes, and return the last of them. There are fewer if the stream ends before."""
     if stream.seekable():
         stream.seek(max(0, octets - _KNOWN_BY))
         return stream.read(min(octets, _KNOWN_BY))

@@ -20,16 +20,17 @@ from replay.audit.source import FileFingerprint, expanded, stamp_of, unreadable
 from replay.errors import AuditLogError
 
 SETTLED_SECONDS = 10.0
-"""How long a compressed file, or one that the log has left, has not changed when it is taken to be whole."""
+"""Seconds without a change after which a compressed or renamed file counts as complete."""
 _MOST_POSITIONS = 1000
 _MOST_OPEN = 256
 _NEWEST = 16
-"""How many files are held open, so that they can be read wherever they are moved; others are opened again where they change."""
+"""Number of files that stay open, so that they can be read even if they move. Others are opened again when they change.
+"""
 _Key = tuple[int, int]
 
 
 class FollowedLog:
-    """Followed files (see `LiveLog`); `positions` come from the store, `told` receives messages for the operator."""
+    """Followed files (see `LiveLog`). `positions` come from the store. `report` receives messages for the operator."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class FollowedLog:
         self._at_rest: dict[_Key, FileFingerprint] = {}
 
     def close(self) -> None:
-        """Give up all files."""
+        """Close all files."""
         for file in self._files.values():
             file.close()
         self._files.clear()
@@ -59,7 +60,7 @@ class FollowedLog:
         return sum(self._waiting(file) for file in self._chosen())
 
     def take(self, spool: Path, limit: int) -> LogBatch:
-        """See `LiveLog.take`: the file that was written to longest ago is the first."""
+        """See `LiveLog.take`. The file with the oldest last write comes first."""
         self._look()
         pieces: list[Piece] = []
         for file in sorted(self._chosen(), key=lambda file: file.stamp.modified):
@@ -109,12 +110,12 @@ class FollowedLog:
                 self._files.pop(key).close()
 
     def _is_open(self, key: _Key, status: os.stat_result) -> bool:
-        """Whether a file need not be opened, or cannot be now."""
+        """Return whether a file need not be opened, or cannot be opened now."""
         is_known = key in self._files or key in self._refused or self._at_rest.get(key) == stamp_of(status)
         return is_known or len(self._files) >= _MOST_OPEN or not stat.S_ISREG(status.st_mode)
 
     def _opened(self, path: str) -> _Key:
-        """Return the identity of a file and open it if needed; raises `FileNotFoundError`."""
+        """Return the identity of a file, and open it if needed. Raises `FileNotFoundError`."""
         status = os.stat(path)  # noqa: PTH116 - any text
         key = (status.st_dev, status.st_ino)
         if not self._is_open(key, status):
@@ -134,7 +135,7 @@ class FollowedLog:
         return key
 
     def _chosen(self) -> list[FollowedFile]:
-        """The files with something to take: of copies of each other the longest."""
+        """Return the files with new lines. Of several copies, the longest is chosen."""
         chosen: dict[str, FollowedFile] = {}
         for file in self._files.values():
             if (waiting := self._waiting(file)) and (file.head or file.is_compressed):

@@ -1,7 +1,7 @@
 """Journal of received events that are not in the store yet. Lines are on disk before a request is answered.
 
 Requests that arrive together share one flush. The current file is closed for its ingest and removed when the store has
-it. A killed process leaves its files to the next one.
+it. The files of a killed process are left for the next one.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _Write = tuple[bytes, Future[None]]
 
 
 class Journal:
-    """See `LiveLog`; one process at a time has a journal."""
+    """See `LiveLog`. Only one process at a time can have a journal."""
 
     def __init__(self, directory: Path) -> None:
-        """Open the journal in a directory, which is made if it is not there; raises `OSError`."""
+        """Open the journal in a directory, which is created if needed. Raises `OSError`."""
         directory.mkdir(mode=0o700, exist_ok=True)
         sync(directory.parent)
         self._directory = directory
@@ -41,7 +41,7 @@ class Journal:
         self._writer.start()
 
     def append(self, lines: bytes) -> Future[None]:
-        """Write whole lines; the result is there when they are on the disk, and is an `OSError` where they cannot be."""
+        """Write whole lines. The future is done when they are on the disk, or has an `OSError`."""
         written: Future[None] = Future()
         written.set_running_or_notify_cancel()  # what is begun is written, whoever still waits for it
         self._writes.put((lines, written))
@@ -59,7 +59,7 @@ class Journal:
         return self._octets
 
     def take(self, spool: Path, limit: int) -> LogBatch:
-        """See `LiveLog.take`: whole files, at least one."""
+        """See `LiveLog.take`. The files are whole, and there is at least one if any lines wait."""
         del spool
         with self._lock:
             self._end_file()
@@ -84,7 +84,7 @@ class Journal:
                 self._octets -= self._closed.pop(path)
 
     def _end_file(self) -> None:
-        """Begin another file with the next write."""
+        """Close the current file. The next write begins another one."""
         if self._file is not None:
             self._file.close()
             if self._file.size:
@@ -94,7 +94,7 @@ class Journal:
             self._file = None
 
     def _write(self) -> None:
-        """Write what waits, all of it at once, until the journal is closed."""
+        """Write the waiting lines, all at once, until the journal is closed."""
         is_open = True
         while is_open:
             group = [self._writes.get()]
@@ -131,17 +131,17 @@ class Journal:
 
 
 class _File:
-    """The file that is written to; all of it up to `size` is on the disk."""
+    """The file that is being written. All of it up to `size` is on the disk."""
 
     def __init__(self, directory: Path) -> None:
-        """Make a file whose name sorts after those of older ones; raises `OSError`."""
+        """Create a file whose name sorts after those of older files. Raises `OSError`."""
         self.path = directory / f"webhook-{datetime.now(UTC):%Y-%m-%dT%H-%M-%S.%fZ}{_SUFFIX}"
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.size = 0
         sync(directory)
 
     def append(self, lines: list[bytes]) -> int:
-        """Write lines, and return how many bytes they are when they are on the disk; raises `OSError`."""
+        """Write lines, flush them to the disk, and return their size in bytes. Raises `OSError`."""
         content = memoryview(b"".join(lines))
         written = 0
         while written < len(content):

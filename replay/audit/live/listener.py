@@ -1,4 +1,4 @@
-"""The server around a receiver: an address, TLS with client certificates, and a thread that answers while the store is filled."""
+"""The server around a receiver: an address, TLS with client certificates, and a thread that answers during ingests."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ except ImportError as error:  # pragma: no cover - where the extra is not instal
     raise ReplayError(f"--listen needs an extra: {install_command('listen')}") from error
 
 BACKLOG_BYTES = 1 << 30
-"""Bytes that may wait for the ingest before the answer is 429: on disk, and briefly in memory."""
+"""Number of bytes that may wait for the ingest before the answer is 429. They are on disk, and briefly in memory."""
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:]+)):(?P<port>\d{1,5})")
 _IDLE_SECONDS = 120
-"""Longer than the client of an API server keeps an idle connection (90 s): it must not send a batch into one that is being closed."""
+"""Longer than the client of an API server keeps an idle connection (90 s).
+
+Otherwise the client could send a batch into a connection that is being closed.
+"""
 _CONNECTIONS = 256
 _LAST_SECONDS = 10
 _REPORT_SECONDS = 10.0
-"""Refusals are reported at most this often: anyone who reaches the address can cause them."""
+"""Minimum interval between reports of refusals, in seconds. Anyone who reaches the address can cause refusals."""
 
 
 class Listener:
-    """See `LiveLog`: what API servers send, by a journal."""
+    """See `LiveLog`. The lines are those that API servers send, from a journal."""
 
     def __init__(
         self,
@@ -46,9 +49,9 @@ class Listener:
         report: Callable[[str], None] = lambda _line: None,
         backlog: int = BACKLOG_BYTES,
     ) -> None:
-        """Listen at `HOST:PORT`, port 0 for a free one; `report` receives messages for the operator.
+        """Listen at `HOST:PORT`, with port 0 for a free one. `report` receives messages for the operator.
 
-        Raises ReplayError where that cannot be, `OSError` for the journal.
+        Raises ReplayError if that is not possible, and `OSError` for the journal.
         """
         match = _ADDRESS.fullmatch(address)
         if match is None or int(match["port"]) > 0xFFFF:

@@ -1,4 +1,4 @@
-"""HTTP with an end to patience: a client that stays in the middle of its request, or does not read the answer, is cut off."""
+"""HTTP with a time limit: a client that stops in the middle of its request, or does not read the answer, is cut off."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 OWED_SECONDS = 120.0
-"""How long a client may take for one request, or leave an answer unread."""
+"""Seconds that a client may take for one request, or leave an answer unread."""
 HAS_CERTIFICATE = "has_certificate"
 _LOOK_SECONDS = 5.0
 
 
 class PatientProtocol(H11Protocol):
-    """One connection. uvicorn limits only the pause between two requests; this also limits the one before the first.
+    """One connection. uvicorn limits only the pause between two requests. This also limits the one before the first.
 
-    The state of a request tells whether the client has shown a certificate of the authority that the server was given.
+    The state of a request says whether the client has shown a certificate of the server's client CA.
     """
 
     _owes_since: float | None = None
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to look at the client."""
+        """Start to watch the client."""
         super().connection_made(transport)
         self.app_state = {**self.app_state, HAS_CERTIFICATE: bool(transport.get_extra_info("peercert"))}
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
         self._timer = self.loop.call_later(_LOOK_SECONDS, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Look no more."""
+        """Stop to watch the client."""
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Begin to count anew: a client that sends one request after the other owes nothing for the one before."""
+        """Start the time limit again. A client that sends several requests in a row is not late with an answered one."""
         self._owes_since = None
         super().on_response_complete()
 
@@ -49,6 +49,6 @@ class PatientProtocol(H11Protocol):
         self._timer = self.loop.call_later(_LOOK_SECONDS, self._look)
 
     def _owes(self) -> bool:
-        """Whether the client is in the middle of a request, or bytes of an answer wait for it."""
+        """Return whether the client is in the middle of a request, or has not read all of an answer."""
         is_sending = self.conn.their_state is h11.SEND_BODY or bool(self.conn.trailing_data[0])
         return is_sending or self.transport.get_write_buffer_size() > 0

@@ -20,9 +20,9 @@ from replay.errors import reason_of
 
 PATH = "/audit"
 LARGEST_BODY = 64 << 20
-"""Largest body. A batch has 400 events by default, and an event may hold a list of all objects of a kind."""
+"""Largest body in bytes. A batch has 400 events by default, and an event may have a list of all objects of a kind."""
 LARGEST_HELD = 256 << 20
-"""How much may be in memory, of all requests together."""
+"""Maximum number of bytes in memory, of all requests together."""
 RETRY_SECONDS = 5
 _GZIP = zlib.MAX_WBITS | 16
 _JSON = "application/json"
@@ -46,7 +46,7 @@ def _later(status: HTTPStatus, message: str) -> _Answer:
 
 
 class _Body:
-    """Body of a request while it arrives: `held` bytes are in memory."""
+    """Body of a request while it arrives. `held` is the number of bytes in memory."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -55,7 +55,7 @@ class _Body:
         self.is_whole = False
 
     async def more(self) -> int:
-        """Receive some bytes, and return how many; raises `_Answer` where the client has gone."""
+        """Receive some bytes, and return their number. Raises `_Answer` if the client has gone."""
         part = await self._next()
         self._parts.append(part)
         self.held += len(part)
@@ -82,15 +82,15 @@ class _Body:
 
 
 class Receiver:
-    """The application. `backlog` is how many bytes may wait for the disk and the store together, `held` how many are in memory."""
+    """The application. `held` is the number of bytes in memory."""
 
     def __init__(self, journal: Journal, backlog: int) -> None:
-        """Receive into a journal."""
+        """Receive into a journal. `backlog` is the number of bytes that may wait, in memory and in the journal together."""
         self._journal = journal
         self._backlog = backlog
         self.held = 0
         self.refused = 0
-        """How many requests had an answer other than 200."""
+        """Number of requests with an answer other than 200."""
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -109,7 +109,7 @@ class Receiver:
         await _send(send, answer)
 
     async def _accept(self, scope: AsgiScope, body: _Body) -> None:
-        """Take a body to the disk; raises `_Answer` where it is refused."""
+        """Write a body to the disk. Raises `_Answer` if it is refused."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         _require_batch(scope, headers)
         self._require_room(int(headers.get("content-length", "0")))
@@ -145,7 +145,7 @@ def _require_size(size: int) -> None:
 
 
 def _require_batch(scope: AsgiScope, headers: Mapping[str, str]) -> None:
-    """Refuse a request that is not a batch of events, by path, method and type."""
+    """Raise `_Answer` for a request that is not a batch of events, by path, method and type."""
     if scope["path"] != PATH:
         raise _Answer(HTTPStatus.NOT_FOUND, f"events are sent to {PATH}")
     if scope["method"] != "POST":
@@ -158,7 +158,7 @@ def _require_batch(scope: AsgiScope, headers: Mapping[str, str]) -> None:
 
 
 def _decoded(body: bytes, encoding: str) -> bytes:
-    """A body without its encoding; raises `_Answer` for one that is damaged or too large."""
+    """Return a body without its encoding. Raises `_Answer` for one that is damaged or too large."""
     if encoding != "gzip":
         return body
     stream = zlib.decompressobj(_GZIP)

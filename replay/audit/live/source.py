@@ -1,4 +1,4 @@
-"""Protocol of a live log: it gives batches, and repeats a batch that the store could not take."""
+"""Protocol of a live log: it returns batches, and repeats a batch that the store could not take."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LiveLog(Protocol):
     """A log that grows. All methods are called by one thread."""
 
     def waiting(self) -> int:
-        """About how many bytes could be taken now; raises ReplayError where nothing will come any more."""
+        """Return the approximate number of bytes that can be taken now. Raises ReplayError if no more will come."""
         ...
 
     def take(self, spool: Path, limit: int) -> LogBatch:

@@ -1,4 +1,4 @@
-"""With which files a listener speaks TLS, and whether it may do without."""
+"""The TLS files of a listener, and the rule when it may work without them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from replay.errors import ReplayError
 
 
 class ServerTls(Struct, frozen=True):
-    """Files in PEM, named as the API server's flags name them; without any, plain HTTP is spoken."""
+    """PEM files, named as the API server's flags name them. Without any, the listener speaks plain HTTP."""
 
     certificate: Path | None = None
     key: Path | None = None
     client_ca: Path | None = None
 
     def require(self, host: str) -> None:
-        """Raise ReplayError for files that make no TLS, and where events would be received from other machines without it."""
+        """Raise ReplayError for files that are not usable for TLS, and for an address of other machines without TLS."""
         if (self.certificate is None) is not (self.key is None):
             raise ReplayError("TLS needs both --tls-cert-file and --tls-private-key-file")
         if self.certificate is None and self.client_ca is not None:
