@@ -1,1 +1,1 @@
-"""Cases: requests made by hand or taken from a log, with what policies are expected to decide about them."""
+"""Cases: requests written by hand or taken from a log, with the decisions that are expected of policies."""

@@ -20,11 +20,11 @@ from replay.kube.gvk import GroupVersionResource
 
 
 class CaseError(ReplayError):
-    """A case, or a file of cases, cannot be used."""
+    """A case, or a file of cases, that cannot be used."""
 
 
 class CannotRunError(CaseError):
-    """A case is right as it is written, and asks for something that is not decided here."""
+    """A valid case that needs a decision which is not supported."""
 
 
 class _Unstated(Enum):
@@ -35,11 +35,11 @@ class _Unstated(Enum):
 
 NO_USER: Final = UserInfo()
 UNSTATED: Final = _Unstated.UNSTATED
-"""Value of a field that a case does not state, where null has a meaning."""
+"""Value of a field that a case does not state, for fields in which null has a meaning."""
 
 
 class AuthorizerReply(Struct, frozen=True):
-    """Answer of a case's authorizer; a None field matches any question.
+    """Answer of a case's authorizer. A None field matches any question.
 
     `allowed` None means an unknown answer, with the `reason`.
     """
@@ -60,7 +60,7 @@ class AuthorizerReply(Struct, frozen=True):
 
 
 class ExpectedDenial(Struct, frozen=True):
-    """One expected denial; None fields are not compared."""
+    """One expected denial. None fields are not compared."""
 
     policy: str | None = None
     binding: str | None = None
@@ -70,12 +70,12 @@ class ExpectedDenial(Struct, frozen=True):
 
 
 class Expectation(Struct, frozen=True, kw_only=True):
-    """What is expected; what is None (or unstated) is not looked at.
+    """The expectation of a case. Fields that are None or unstated are not compared.
 
-    `first` is what is said of the first denial, or of the policy that mutates where nothing is denied; `denials` are all
-    of them. `object` is the object after all mutations, `patch` makes it of the one before: both are compared by what they
-    mean. `matches` says whether a policy is asked at all. With `bare_texts` warnings and audit annotations are given
-    without what the server writes around them, and there may be more of the latter.
+    `first` is the first denial, or the policy that mutates if nothing is denied. `denials` are all denials. `object` is
+    the object after all mutations, and `patch` leads to it from the one before. Both are compared by their meaning.
+    `matches` says whether a policy is evaluated at all. With `bare_texts`, warnings and audit annotations are given
+    without the server's additions, and there may be more annotations.
     """
 
     verdict: Verdict | None = None
@@ -93,9 +93,9 @@ class Expectation(Struct, frozen=True, kw_only=True):
 class CaseRequest(Struct, frozen=True, kw_only=True):
     """The request of a case, as a client would send it.
 
-    `resource` None is that of the object's kind. `validated_object` is the object as the validating phase was told it, where
-    the case states that; `missing` are the paths of it that are not known. `namespace_object` None stands for a namespace
-    with no labels but its own name.
+    `resource` None is that of the object's kind. `validated_object` is the object of the validating phase, if the case
+    states it. `missing` are its unknown paths. `namespace_object` None stands for a namespace that only has the label
+    of its name.
     """
 
     operation: Operation
@@ -114,10 +114,10 @@ class CaseRequest(Struct, frozen=True, kw_only=True):
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """A request, the world that it meets, the policies that decide, and what is expected.
+    """A request, its world, the policies that decide, and the expectation.
 
     `objects` are the objects of the cluster: parameters, custom resource definitions, RBAC. `answers` are those of the
-    authorizer, which allows nothing else; None where the case does not say.
+    authorizer, which allows nothing else. They are None if the case does not state any.
     """
 
     name: str
@@ -129,24 +129,24 @@ class Case(Struct, frozen=True, kw_only=True):
     objects: tuple[JSON, ...] = ()
     answers: tuple[AuthorizerReply, ...] | None = None
     refusals: tuple[str, ...] = ()
-    """Why a server would not take the policies, of tools that do not ask one."""
+    """Reasons for which a server would refuse the policies. They are of tools that do not ask a server."""
     strict: bool = True
-    """Whether a field that the kind does not have is an error, as it is for `kubectl`."""
+    """Whether a field that the kind does not have is an error, as for `kubectl`."""
 
     @property
     def place(self) -> str:
-        """`path:line`."""
+        """Place as `path:line`."""
         return f"{self.path}:{self.line}" if self.line else self.path
 
     def error(self, message: str) -> CaseError:
-        """An error of this case."""
+        """Return an error of this case."""
         return CaseError(message, path=self.path, line=self.line)
 
 
 class EngineCase(Struct, frozen=True):
-    """A case that a policy engine decides by itself; `differences` says how its answer differs from what is expected.
+    """A case that a policy engine decides by itself. `differences` returns the differences from the expectation.
 
-    `differences` raises CannotRunError where it asks for what is not decided, and CaseError where the case is at fault.
+    `differences` raises CannotRunError for a decision that is not supported, and CaseError for an invalid case.
     """
 
     name: str
@@ -156,14 +156,14 @@ class EngineCase(Struct, frozen=True):
 
 
 class Unusable(Struct, frozen=True):
-    """A case that cannot be read; the others of its file are run all the same."""
+    """A case that cannot be read. The others of its file are run."""
 
     name: str
     error: CaseError
 
 
 class CaseFile(Struct, frozen=True):
-    """A file or directory of cases: `form` names how it is written, `files` are all that were read for it."""
+    """A file or directory of cases. `form` names its form, `files` are all files that were read for it."""
 
     path: str
     form: str

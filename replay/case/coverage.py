@@ -1,4 +1,4 @@
-"""Parts that no case reaches: policies, validations that are never true or never false, branches of expressions.
+"""Coverage of policies by cases: policies, validations that are never true or false, and branches of expressions.
 
 A branch is a part that an evaluation may skip: either side of a conditional, the second operand of `&&` and `||`, the
 body of a macro. It is reached if a part of it was evaluated, or if its condition had the right value.
@@ -28,7 +28,7 @@ _SKIPPED = "skipped"
 
 
 class Item(NamedTuple):
-    """Something that cases may reach: `what` says it of an expression, or of the policy as a whole where `label` is empty."""
+    """A part that cases may reach. `what` is about an expression, or about the whole policy if `label` is empty."""
 
     policy: str
     label: str
@@ -36,12 +36,12 @@ class Item(NamedTuple):
 
 
 class CaseCoverage(Struct):
-    """Reached parts, and all parts, in order of occurrence."""
+    """All parts in order of occurrence, with whether they were reached."""
 
     _items: dict[Item, bool] = field(default_factory=dict)
 
     def add(self, decided: DecidedCase) -> None:
-        """Take in one case."""
+        """Add the parts that one case reaches."""
         for item in _all(decided.case.manifests):
             self._items.setdefault(item, False)
         for policy in decided.explained():
@@ -57,18 +57,18 @@ class CaseCoverage(Struct):
 
     @property
     def total(self) -> int:
-        """How much there is to be reached."""
+        """Number of all parts."""
         return len(self._items)
 
     @property
     def reached(self) -> int:
-        """How much of it is."""
+        """Number of reached parts."""
         return sum(self._items.values())
 
     def unreached(self) -> list[Item]:
-        """Return unreached parts.
+        """Return the unreached parts.
 
-        Of a policy without evaluation, return only the policy; the same for an expression.
+        If a policy was not evaluated, only the policy is returned. The same is true for an expression.
         """
         missing = [item for item, reached in self._items.items() if not reached]
         unasked = {item.policy for item in missing if not item.label}
@@ -113,7 +113,7 @@ def _of_binding(policy: str, binding: BindingExplanation) -> Iterator[tuple[Item
 
 
 def branches(step: ExpressionStep) -> Iterator[tuple[str, bool]]:
-    """The branches of an expression, and whether this evaluation reached them."""
+    """Yield the branches of an expression, and whether this evaluation reached them."""
     program = step.compiled.program
     if program is None:
         return

@@ -1,4 +1,4 @@
-"""Decision of a case's policies, by the chain of plugins, in the cluster that the case names: all of it is known."""
+"""Decision of a case's policies by the chain of plugins, in the cluster of the case, which is completely known."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _NOBODY_SAYS = Missing(
 
 
 class Answers(Struct, frozen=True):
-    """Authorizer that answers from a table. Other questions are not allowed."""
+    """Authorizer that answers from a table. All other questions are denied."""
 
     answers: Sequence[AuthorizerReply]
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:
-        """The first answer that fits."""
+        """Return the first answer that matches."""
         for answer in self.answers:
             if _fits(answer, attributes):
                 if answer.allowed is None:
@@ -50,10 +50,13 @@ class Answers(Struct, frozen=True):
 
 
 class UnknownAuthorizer:
-    """The authorizer of a case that says nothing of it: no answer is known, and an expression that needs none does without."""
+    """The authorizer of a case that does not state one.
+
+    Its answers are unknown, so only expressions that use it are undetermined.
+    """
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:  # noqa: ARG002
-        """Not known."""
+        """Return Missing."""
         return _NOBODY_SAYS
 
 
@@ -74,10 +77,10 @@ def _fits(answer: AuthorizerReply, attributes: AuthorizationAttributes) -> bool:
 
 
 class CaseLister:
-    """The objects of a case as a lister, with the authorizer that goes with them."""
+    """The objects of a case as a lister, with the case's authorizer."""
 
     def __init__(self, objects: Iterable[JSON], answers: Sequence[AuthorizerReply] | None) -> None:
-        """`answers` None leaves it to the RBAC objects, if there are any."""
+        """With `answers` None, the RBAC objects decide, if there are any."""
         object_list = list(objects)
         self._objects = ObjectLister(object_list)
         has_rbac = any(str(obj.get("apiVersion", "")).startswith(f"{RBAC_GROUP}/") for obj in object_list)
@@ -108,7 +111,7 @@ _CRD = "CustomResourceDefinition"
 
 
 class DecidedCase(Struct, frozen=True):
-    """Decision of a case, and its attributes; `teller` decodes objects."""
+    """Decision of a case, with its attributes. `teller` decodes objects."""
 
     case: Case
     attributes: CaseAttributes
@@ -118,7 +121,7 @@ class DecidedCase(Struct, frozen=True):
     _lister: CaseLister
 
     def explained(self) -> tuple[PolicyExplanation, ...]:
-        """Each policy with its expressions: those that mutate as they ran, then those that validate."""
+        """Return each policy with its expressions: the mutating policies as they ran, then the validating ones."""
         index, manifests = 0 if self.attributes.is_stated else 1, self.case.manifests
         asking = self._chain.asking(self.attributes.original, self.attributes.validated, self._lister, {})
         explained = explained_request(self._chain, asking, index, manifests)
@@ -126,14 +129,14 @@ class DecidedCase(Struct, frozen=True):
 
 
 class CaseDecider(Struct):
-    """Decides cases; sets of policies are compiled once, however many cases they decide."""
+    """Decider of cases. It compiles each set of policies once."""
 
     version: KubernetesVersion = NEWEST
     _tellers: dict[bytes, AttributesMaker] = field(default_factory=dict)
     _chains: IdentityMemo[Chain] = field(default_factory=IdentityMemo)
 
     def decided(self, case: Case) -> DecidedCase:
-        """The decision; raises CaseError for a request that no server would ask its policies about."""
+        """Return the decision of a case. Raises CaseError for a request that no server would pass to its policies."""
         crds = [obj for obj in case.objects if obj.get("kind") == _CRD]
         key = orjson.dumps(crds)
         teller = self._teller(key, crds)

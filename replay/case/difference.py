@@ -1,4 +1,4 @@
-"""Differences between a decision and a case's expectation, one line each."""
+"""Differences between a decision and a case's expectation, one per line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_PATHS = 10
 
 
 def differences(decided: DecidedCase) -> list[str]:
-    """The differences, none where all is as expected."""
+    """Return the differences, or an empty list if all is as expected."""
     expected, decision = decided.case.expected, decided.decision
     return [
         *_verdict(expected, decision),
@@ -44,7 +44,7 @@ def _verdict(expected: Expectation, decision: Decision) -> Iterator[str]:
 
 
 def _verdict_text(decision: Decision) -> str:
-    """A verdict with why."""
+    """Return a verdict with its reason."""
     if decision.verdict is Verdict.UNDETERMINED:
         gap = decision.undetermined[0]
         by = f" by `{gap.policy}`" if gap.policy else ""
@@ -112,7 +112,7 @@ def _warnings(expected: Expectation, decision: Decision) -> Iterator[str]:
 
 
 def _ends_with(text: str, message: str) -> bool:
-    """Whether a warning tells a message, which the server puts behind the names of policy and binding."""
+    """Return whether a warning has a message. The server puts the names of policy and binding before it."""
     return text == message or text.endswith(f": {message}")
 
 
@@ -142,7 +142,7 @@ def _undetermined(expected: Expectation, decision: Decision) -> Iterator[str]:
 
 
 def _object(expected: Expectation, decided: DecidedCase) -> Iterator[str]:
-    """Compare the mutated object in canonical form, with defaults."""
+    """Yield the differences of the mutated object in canonical form, with defaults."""
     original = plain(decided.attributes.original.object)
     patch = expected.patch
     if patch is None and expected.object is UNSTATED:
@@ -160,7 +160,7 @@ def _object(expected: Expectation, decided: DecidedCase) -> Iterator[str]:
 
 
 def mutated(decided: DecidedCase) -> JSON:
-    """The object that the mutating phase leaves; a denied one is that which came."""
+    """Return the object after the mutating phase. If the request is denied, that is the object as sent."""
     original = plain(decided.attributes.original.object)
     return apply(original, list(decided.decision.patch)) if decided.decision.patch else original
 
@@ -183,7 +183,7 @@ def _unlike(name: str, decided: DecidedCase, expectation: JSON, result: JSON) ->
 
 
 def _comparable(value: JSON, decided: DecidedCase) -> JSON:
-    """Return an object for comparison; it may omit its namespace."""
+    """Return an object for comparison. A missing namespace is added."""
     namespace = decided.attributes.original.namespace
     metadata = get(value, ("metadata",))
     if not namespace or not isinstance(metadata, dict) or metadata.get("namespace"):

@@ -1,4 +1,4 @@
-"""Documents of case files: YAML or JSON with the line and column of every field, read as the API server reads manifests."""
+"""Documents of case files: YAML or JSON with the line and column of every field, read like manifests."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class CaseDocument(Struct, frozen=True):
         return position_of(self.node, field_path) if field_path else self.node.position
 
     def error(self, field_path: str, message: str) -> CaseError:
-        """An error at a field."""
+        """Return an error at a field."""
         position = self.position(field_path)
         return CaseError(message, path=str(self.path), line=position.line, column=position.column)
 
 
 def read_documents(path: Path) -> Iterator[CaseDocument]:
-    """Yield the documents of a file that are not empty; raises CaseError for a file that is neither YAML nor JSON."""
+    """Yield the documents of a file that are not empty. Raises CaseError for a file that is neither YAML nor JSON."""
     try:
         content = read_file(path)
     except Unreadable as error:
@@ -47,7 +47,7 @@ def read_documents(path: Path) -> Iterator[CaseDocument]:
 
 
 def documents_of(path: Path, content: bytes) -> Iterator[CaseDocument]:
-    """The same of what a file holds, or is going to hold."""
+    """Yield the documents in the content of a file that are not empty. Raises CaseError."""
     try:
         documents = list(split_documents(str(path), content))
     except Unreadable as error:
@@ -64,7 +64,7 @@ def documents_of(path: Path, content: bytes) -> Iterator[CaseDocument]:
 
 
 def read_objects(path: Path) -> list[JSON]:
-    """The objects of a file of YAML or JSON documents, those of lists one by one; of a snapshot where it is one.
+    """Return the objects of a file with YAML or JSON documents, or of a snapshot. Lists are split into their items.
 
     Raises CaseError.
     """
@@ -85,7 +85,7 @@ def read_objects(path: Path) -> list[JSON]:
 
 
 class Fields(Struct, frozen=True):
-    """Mapping of a case file, with typed access to fields."""
+    """A mapping of a case file, with typed access to fields."""
 
     document: CaseDocument
     path: str
@@ -93,7 +93,7 @@ class Fields(Struct, frozen=True):
 
     @classmethod
     def at(cls, document: CaseDocument, path: str, value: JSON, names: Sequence[str]) -> Fields:
-        """The mapping at a path; raises CaseError for another value, and for a field that is not `names`."""
+        """Return the mapping at a path. Raises CaseError for another value, and for a field that is not in `names`."""
         if not isinstance(value, dict):
             raise document.error(path, f"{path or 'the document'} is no mapping")
         for name in value:
@@ -108,11 +108,11 @@ class Fields(Struct, frozen=True):
         return f"{path}.{name}" if path else name
 
     def where(self, name: str) -> str:
-        """The path of a field."""
+        """Return the path of a field."""
         return self._join(self.path, name)
 
     def error(self, name: str, message: str) -> CaseError:
-        """An error at a field."""
+        """Return an error at a field."""
         return self.document.error(self.where(name), f"`{name}` {message}")
 
     def has(self, name: str) -> bool:
@@ -120,34 +120,34 @@ class Fields(Struct, frozen=True):
         return name in self.value
 
     def get(self, name: str) -> JSON:
-        """Return any value, None if absent."""
+        """Return any value, or None if absent."""
         return self.value.get(name)
 
     def text(self, name: str, default: str = "") -> str:
-        """A text; raises CaseError for anything else."""
+        """Return a text. Raises CaseError for another value."""
         return str(self._of(name, str, "a text", default))
 
     def flag(self, name: str) -> bool:
-        """Return a boolean, false if absent; raises CaseError for other values."""
+        """Return a boolean, false if absent. Raises CaseError for another value."""
         return bool(self._of(name, bool, "true or false", False))
 
     def optional_text(self, name: str) -> str | None:
-        """Return a text, None if absent; raises CaseError for other values."""
+        """Return a text, or None if absent. Raises CaseError for another value."""
         return self.text(name) if self.value.get(name) is not None else None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts; raises CaseError for anything else."""
+        """Return a list of texts. Raises CaseError for another value."""
         items = self.items(name)
         if not all(isinstance(item, str) for item in items):
             raise self.error(name, "is to be a list of texts")
         return tuple(items)
 
     def items(self, name: str) -> list[JSON]:
-        """Return a list, empty if absent; raises CaseError for other values."""
+        """Return a list, empty if absent. Raises CaseError for another value."""
         return list(self._of(name, list, "a list", []))
 
     def mapping(self, name: str) -> dict[str, JSON]:
-        """Return a mapping, empty if absent; raises CaseError for other values."""
+        """Return a mapping, empty if absent. Raises CaseError for another value."""
         return dict(self._of(name, dict, "a mapping", {}))
 
     def _of(self, name: str, kind: type, what: str, default: JSON) -> JSON:

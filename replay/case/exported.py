@@ -17,15 +17,15 @@ from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 
 
 class UnrepresentableError(CaseError):
-    """A form cannot hold a request or its decision; the text says what."""
+    """A request or decision that a form cannot represent. `str()` is the reason."""
 
 
 class Exported(Struct, frozen=True, kw_only=True):
-    """A request with its decision; all that must not be shown is hidden already.
+    """A request with its decision, in which secrets are hidden already.
 
-    `original` and `validated` are what both phases were told. `objects` and `answers` are what the decision looked up.
-    `policies` are the objects of the set that the decision is about, `policy_paths` where it is, `api_policies` those of them
-    that stand in the snapshot of the cluster, `engine_objects` those of its policy engines.
+    `original` and `validated` are the attributes of both phases. `objects` and `answers` are what the decision looked
+    up. `policies` are the objects of the deciding set, and `policy_paths` its paths. `api_policies` are those of them
+    that are in the snapshot of the cluster, and `engine_objects` those of its policy engines.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Exported(Struct, frozen=True, kw_only=True):
     uid: str = ""
 
     def case(self) -> dict[str, JSON]:
-        """The case as one of `replay/v1`."""
+        """Return the case in the form `replay/v1`."""
         attributes = self.validated
         return {
             "name": self.name,
@@ -65,7 +65,7 @@ class Exported(Struct, frozen=True, kw_only=True):
         }
 
     def document(self, case: dict[str, JSON]) -> dict[str, JSON]:
-        """The file of a case alone."""
+        """Return a file with only this case."""
         policies = {"policies": [*self.policy_paths]} if self.policy_paths else {}
         return {"apiVersion": API_VERSION, "kind": KIND, **policies, "cases": [case]}
 
@@ -160,7 +160,7 @@ def expectation(decision: Decision) -> dict[str, JSON]:
 
 
 def own_annotations(decision: Decision) -> dict[str, str]:
-    """The audit annotations of policies and webhooks, without those that the server writes about the call of a webhook."""
+    """Return the audit annotations of policies and webhooks, without those that the server writes about webhook calls."""
     return {key: text for key, text in decision.audit_annotations.items() if not key.startswith(CALL_ANNOTATIONS)}
 
 

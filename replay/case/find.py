@@ -1,4 +1,4 @@
-"""Discovery of case files and their forms, by kind, name or surroundings."""
+"""Search for case files, and recognition of their forms by kind, name or surroundings."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _KINDS = (b"Cases", b"Suite", b"Test", b"AdmissionReview")
 
 
 _HIDDEN = (".kyverno-test", ".chainsaw-test")
-"""Folders that hold tests by the convention of a tool."""
+"""Folders that contain tests by the convention of a tool."""
 
 _OWN = re.compile(rb"\A(?:#[^\n]*\n|---\n|apiVersion: *replay/[^\n]*\n)*kind: *Cases *$", re.MULTILINE)
-"""How nearly every file of ours begins, which then is read once."""
+"""Beginning of nearly every file of our own form. Such a file is read only once."""
 
 
 class UnreadableCases(Struct, frozen=True):
-    """A file or directory that holds cases, and cannot be read as a whole."""
+    """A file or directory with cases that cannot be read as a whole."""
 
     path: str
     error: CaseError
 
 
 class UnsupportedTests(Struct, frozen=True):
-    """A file with tests of a kind that is not run here; `kind` is what one of them is called."""
+    """A file with tests of an unsupported kind. `kind` is the name of one such test."""
 
     path: str
     kind: str
@@ -62,9 +62,10 @@ _REGO_TEST = "_test.rego"
 def find_cases(
     paths: Iterable[Path], policies: PolicyLoader, policy_paths: tuple[Path, ...] = ()
 ) -> Iterator[CaseSource]:
-    """The case files at and below the paths, sorted; `policy_paths` are the policies for cases of ours that name none.
+    """Yield the case files at and below the paths, sorted.
 
-    Raises CaseError for a path that does not exist, and for a file that is asked for and holds no cases.
+    `policy_paths` are the policies for cases of our form that name none. Raises CaseError for a path that does not
+    exist, and for a named file without cases.
     """
     for path in paths:
         if not path.exists():
@@ -98,7 +99,7 @@ def _below(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -
 
 
 def _file(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -> CaseSource | None:
-    """Return a file's cases, None if it has none."""
+    """Return a file's cases, or None if it has none."""
     if is_kubescape(path):
         return _read(path, lambda: read_kubescape(path, policies))
     data = path.read_bytes()
@@ -117,7 +118,7 @@ def _file(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) ->
 
 
 def _unsupported(path: Path, value: JSON) -> UnsupportedTests | None:
-    """Return the unsupported tests of a file with this first document."""
+    """Return the unsupported tests of a file with this first document, or None."""
     group = split_api_version(str(value.get("apiVersion")))[0] if isinstance(value, dict) else ""
     kind = _UNSUPPORTED.get((group, str(value.get("kind")))) if group else None
     return None if kind is None else UnsupportedTests(str(path), kind)
@@ -126,7 +127,7 @@ def _unsupported(path: Path, value: JSON) -> UnsupportedTests | None:
 def _reader(
     path: Path, value: JSON, policies: PolicyLoader, policy_paths: tuple[Path, ...]
 ) -> Callable[[], CaseFile] | None:
-    """Return the reader of a file with this first document, None if it has no known form."""
+    """Return the reader of a file with this first document, or None if it has no known form."""
     if is_own(value):
         return lambda: read_own(path, policies, policy_paths)
     if is_review(value):

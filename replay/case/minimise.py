@@ -1,4 +1,4 @@
-"""Smallest form of a case: parts that do not matter are removed, one by one.
+"""Reduction of a case: parts that do not matter are removed, one by one.
 
 A part is tried before its own parts, so most objects need few decisions. The last items of a list come first.
 """
@@ -36,7 +36,7 @@ _ROUNDS = 4
 
 
 def minimised(case: dict[str, JSON], is_held: Callable[[dict[str, JSON]], bool]) -> dict[str, JSON]:
-    """The case without what does not matter; `is_held` says whether a case is decided as the whole one."""
+    """Return the case without parts that do not matter. `is_held` returns whether a reduced case has the same decision."""
     for _ in range(_ROUNDS):
         smaller = _pass(case, is_held)
         if smaller == case:

@@ -1,4 +1,4 @@
-"""The policies that decide cases: sets as everywhere, single files, and policies of others that no server has looked at."""
+"""The policies that decide cases: sets in any form, single files, and policies of other tools without validation."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from replay.manifests.set_loader import SetObjects, set_objects
 from replay.manifests.static_rule import STATIC_SUFFIX
 
 NO_BINDING = "(no binding)"
-"""The name of the binding that a policy without one gets, so that it can be tested alone: no object may have such a name."""
+"""Name of the binding that a policy without one gets, so that it can be tested alone. No real object can have it."""
 _API_VERSION = "admissionregistration.k8s.io/v1"
 _VALIDATING, _MUTATING = "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"
 
 
 class PoliciesOfOthers(Struct, frozen=True):
-    """Policies as another tool takes them, and why a server would refuse some of them."""
+    """Policies as another tool accepts them, and the reasons for which a server would refuse them."""
 
     manifests: ManifestSet
     refusals: tuple[str, ...] = ()
 
 
 class PolicyLoader(Struct):
-    """Loads the policies of cases, each set once."""
+    """Loader of the policies of cases. It loads each set once."""
 
     version: KubernetesVersion = NEWEST
     _objects: dict[tuple[str, ...], SetObjects] = field(default_factory=dict)
@@ -40,9 +40,10 @@ class PolicyLoader(Struct):
     _of_others: dict[bytes, PoliciesOfOthers] = field(default_factory=dict)
 
     def load(self, paths: Iterable[Path], through_api: Iterable[JSON] = ()) -> ManifestSet:
-        """The sets at these paths as one, with objects that were created through the API.
+        """Return the sets at these paths as one, with objects that were created through the API.
 
-        A set without any binding gets them, so that it decides something. Raises ManifestError for what a server would refuse.
+        Policies of a set without any binding get one, so that they decide. Raises ManifestError for what a server would
+        refuse.
         """
         places, objects = tuple(str(path) for path in paths), list(through_api)
         key = places, orjson.dumps(objects)
@@ -74,9 +75,9 @@ class PolicyLoader(Struct):
         params: JSON = None,
         strict: bool = False,
     ) -> PoliciesOfOthers:
-        """`policies_of_others` and what a server says of those that are asked, made once for equal objects.
+        """Return `policies_of_others` with the server's refusals of the evaluated ones. Equal objects are loaded once.
 
-        A `strict` tool takes no field that the type does not have.
+        A `strict` tool accepts no field that the type does not have.
         """
         object_list = list(objects)
         key = orjson.dumps([object_list, only, first_binding, params, strict])
@@ -94,7 +95,7 @@ class PolicyLoader(Struct):
 
 
 def is_policy(obj: JSON) -> bool:
-    """Whether an object is one that decides about requests."""
+    """Return whether an object is a policy, a binding or a webhook configuration."""
     return isinstance(obj, dict) and str(obj.get("apiVersion")).startswith(f"{GROUP}/")
 
 
@@ -142,7 +143,7 @@ def policies_of_others(
 
 
 def _policy_of(obj: JSON) -> str:
-    """The policy that an object is, or that it binds."""
+    """Return the name of the policy that an object is or binds."""
     part, field_ = ("spec", "policyName") if str(obj.get("kind")).endswith("Binding") else ("metadata", "name")
     fields = obj.get(part)
     return str((fields.get(field_) if isinstance(fields, dict) else None) or "")
@@ -156,7 +157,7 @@ def _with_actions(obj: JSON) -> JSON:
 
 
 def _with_params(objects: list[JSON], params: JSON) -> Iterator[JSON]:
-    """The objects with bindings that name the parameters; policies without a binding get one."""
+    """Yield the objects with bindings that name the parameters. Policies without a binding get one."""
     metadata = params.get("metadata") or {}
     reference = {"name": metadata.get("name", ""), "parameterNotFoundAction": "Deny"}
     if metadata.get("namespace"):

@@ -21,7 +21,7 @@ class Status(StrEnum):
 
 
 class CaseResult(Struct, frozen=True):
-    """One case; `lines` are the differences or the error; `suite` is its file or directory."""
+    """The result of one case. `lines` are the differences or the error. `suite` is its file or directory."""
 
     suite: str
     name: str
@@ -32,7 +32,7 @@ class CaseResult(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """`path:line`."""
+        """Place as `path:line`."""
         return f"{self.path}:{self.line}" if self.line else self.path
 
 
@@ -55,7 +55,10 @@ def _plural(kind: str) -> str:
 
 
 def by_minor(results: Mapping[str, Sequence[CaseResult]]) -> Iterator[CaseResult]:
-    """The results of the same cases on servers of several minors: one where all say the same, else one for each of them."""
+    """Yield the results of the same cases on several server versions.
+
+    Equal results become one. Otherwise there is one for each version.
+    """
     cases: dict[tuple[str, str, str, int], dict[str, CaseResult]] = {}
     for minor, each in results.items():
         for result in each:
@@ -70,7 +73,7 @@ def by_minor(results: Mapping[str, Sequence[CaseResult]]) -> Iterator[CaseResult
 
 
 class CaseReport(Struct, frozen=True):
-    """All cases in order of discovery; `forms` counts cases by form, `files` are all files read.
+    """All cases in order of discovery. `forms` counts cases by form. `files` are all files read.
 
     `not_run` counts files without runnable cases, by kind.
     """
@@ -82,12 +85,12 @@ class CaseReport(Struct, frozen=True):
     not_run: dict[str, int] = field(default_factory=dict)
 
     def count(self, status: Status) -> int:
-        """How many cases end so."""
+        """Return the number of cases with a status."""
         return sum(result.status is status for result in self.results)
 
     @property
     def exit_code(self) -> int:
-        """0 where all is as expected, 1 where something is not, 2 where a case cannot be run."""
+        """Exit code: 0 if all is as expected, 1 if something is not, 2 if a case cannot be run."""
         if self.count(Status.ERROR):
             return 2
         return int(self.count(Status.FAILED) > 0)

@@ -1,1 +1,1 @@
-"""How cases are written: the form of `replay` itself, and those of other tools."""
+"""The forms of cases: that of `replay` itself, and those of other tools."""

@@ -1,4 +1,4 @@
-"""`kind: Suite` as gator writes it: about templates and constraints of Gatekeeper, or about native policies and bindings."""
+"""`kind: Suite` of gator: tests of Gatekeeper's templates and constraints, or of native policies and bindings."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _CASE_FIELDS = ("name", "object", "inventory", "assertions", "skip")
 
 
 def is_gator(value: JSON) -> bool:
-    """Whether a document is a suite."""
+    """Return whether a document is a suite."""
     return isinstance(value, dict) and value.get("kind") == "Suite" and str(value.get("apiVersion")).startswith(_GROUP)
 
 
 def read_gator(path: Path, loader: PolicyLoader) -> CaseFile:
-    """The cases of the suites of a file whose policies are native ones; raises CaseError for what cannot be read."""
+    """Return the cases of the suites in a file. Raises CaseError for files that cannot be read."""
     cases: list[Case | EngineCase | Unusable] = []
     files = {str(path)}
     for document in read_documents(path):
@@ -45,14 +45,14 @@ def read_gator(path: Path, loader: PolicyLoader) -> CaseFile:
 
 
 class _Suite(Struct, frozen=True):
-    """One suite; `files` collects the files that it names."""
+    """One suite. `files` collects the files that it names."""
 
     document: CaseDocument
     files: set[str]
     loader: PolicyLoader
 
     def cases(self) -> Iterator[Case | EngineCase | Unusable]:
-        """The cases of all tests; of those about templates one for each assertion and engine."""
+        """Yield the cases of all tests. A test of a template has one for each assertion and engine."""
         if self.document.value.get("skip"):
             yield self._skipped("all tests", "")
             return
@@ -82,7 +82,7 @@ class _Suite(Struct, frozen=True):
                     yield Unusable(name, error)
 
     def _engine_cases(self, test: Fields, asked: SuiteTest, engine: str) -> Iterator[EngineCase | Unusable]:
-        """Yield one case per assertion about a template's objects."""
+        """Yield one case for each assertion about a template's objects."""
         path, name = str(self.document.path), test.text("name")
         if test.flag("invalid"):
             line = self.document.position(test.path).line
@@ -109,7 +109,7 @@ class _Suite(Struct, frozen=True):
         return EngineCase(name, str(self.document.path), self.document.position(place).line, _says_skip)
 
     def _decided(self, fields: Fields, asked: SuiteTest) -> tuple[list[Violation], list[str]]:
-        """The violations of a case's object; raises CaseError."""
+        """Return the violations of a case's object. Raises CaseError."""
         if asked.refused:
             raise fields.error("object", f"cannot be decided: {asked.refused[0]}")
         objects = self._read(fields, fields.text("object"))
@@ -158,13 +158,13 @@ def _says_skip() -> list[str]:
 
 
 def _asserted(decide: Callable[[], tuple[list[Violation], list[str]]], assertion: JSON) -> list[str]:
-    """How the violations differ from an assertion."""
+    """Return the differences of the violations from an assertion."""
     violations, unknown = decide()
     return [f"undetermined: {reason}" for reason in unknown] or assertion_differences(assertion, violations)
 
 
 def _request(value: JSON) -> CaseRequest:
-    """The request of an object that is created, or of an AdmissionReview."""
+    """Return the request that creates an object, or that of an AdmissionReview."""
     if value.get("kind") != _REVIEW:
         return CaseRequest(operation=Operation.CREATE, object=value)
     request = value.get("request") or {}

@@ -1,4 +1,4 @@
-"""Test directories of kat: a file per part of a request, named `<policy>.<test>.<expected>.<part>.yaml`.
+"""Test directories of kat: a file for each part of a request, named `<policy>.<test>.<expected>.<part>.yaml`.
 
 Policies and bindings are in the directory above `tests/`. Like kat, this runs one policy with one binding, and compares
 messages without the server's prefix.
@@ -46,7 +46,7 @@ _INPUTS = (
     ".warnings.txt",
     ".authorizer.yaml",
 )
-"""The files that make a test; `.gold.yaml` and `.message.txt` go with one."""
+"""Suffixes of the files that define a test. `.gold.yaml` and `.message.txt` only accompany one."""
 _REQUEST_FIELDS = (
     "apiVersion",
     "kind",
@@ -70,7 +70,7 @@ _REQUEST_FIELDS = (
 
 
 def is_kat(directory: Path) -> bool:
-    """Whether a directory is one of kat's: policies, and `tests/` with at least one of its files."""
+    """Return whether a directory has kat's form: policies, and `tests/` with at least one of its files."""
     tests = directory / TESTS
     if not tests.is_dir() or not any(_is_policy(each) for each in directory.iterdir()):
         return False
@@ -83,7 +83,7 @@ def _is_policy(path: Path) -> bool:
 
 
 def read_kat(directory: Path, loader: PolicyLoader) -> CaseFile:
-    """The tests of a directory; raises CaseError where its policies cannot be read."""
+    """Return the tests of a directory. Raises CaseError if its policies cannot be read."""
     policy_files = sorted(each for each in directory.iterdir() if _is_policy(each))
     objects = [document.value for file in policy_files for document in read_documents(file)]
     policies = [str(obj["metadata"]["name"]) for obj in objects if str(obj.get("kind")).endswith("Policy")]
@@ -114,7 +114,7 @@ class _Test(Struct, frozen=True):
     loader: PolicyLoader
 
     def case(self, objects: list[JSON], policies: list[str]) -> Case:
-        """The case; raises CaseError for what cannot be read."""
+        """Return the case. Raises CaseError for files that cannot be read."""
         request = self._request()
         parts = {name: self._part(name, request) for name in ("object", "oldObject", "params", "namespaceObject")}
         policy = next((name for name in policies if self.base.startswith(f"{name}.")), None)
@@ -152,7 +152,7 @@ class _Test(Struct, frozen=True):
         return None if document is None else Fields.at(document, "", document.value, _REQUEST_FIELDS)
 
     def _part(self, name: str, request: Fields | None) -> JSON:
-        """A part from its own file, or from that of the request; raises CaseError where both have it."""
+        """Return a part from its own file or from the request file. Raises CaseError if both have it."""
         document = self._document(f".{name}.yaml")
         inside = request.get(name) if request is not None else None
         if document is not None and inside is not None:
@@ -214,7 +214,7 @@ class _Test(Struct, frozen=True):
 
 
 def _named(params: JSON) -> JSON:
-    """Parameters that a binding can name."""
+    """Return parameters with a name, so that a binding can refer to them. None if they are not an object."""
     if not isinstance(params, dict):
         return None
     metadata = params.get("metadata") or {}
@@ -231,6 +231,6 @@ def _resource(request: Fields) -> GroupVersionResource | None:
 
 
 def user_info(value: Mapping[str, JSON]) -> UserInfo:
-    """`authentication.k8s.io` `UserInfo` as JSON."""
+    """Return the user of an `authentication.k8s.io` `UserInfo` in JSON."""
     extra = {key: tuple(texts) for key, texts in (value.get("extra") or {}).items()}
     return UserInfo(value.get("username") or "", value.get("uid") or "", tuple(value.get("groups") or ()), extra)

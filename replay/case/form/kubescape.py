@@ -1,7 +1,8 @@
-"""`tests.json` of Kubescape's library of admission policies: a template, the fields to change in it, and `pass` or `fail`.
+"""`tests.json` of Kubescape's library of admission policies: a template, changes of its fields, and `pass` or `fail`.
 
-Its script creates all of them with `kubectl`, which takes no field that a kind does not have. The policy stands beside it, the templates, bindings and parameters in `test-resources/` at the top of the library, and the
-definition of the parameters' kind in `configuration/`.
+Its script creates all objects with `kubectl`, which accepts no field that a kind does not have. The policy is in the
+same directory. Templates, bindings and parameters are in `test-resources/` at the top of the library, and the
+definition of the parameters' kind is in `configuration/`.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ _ADMIN = UserInfo("kubernetes-admin", "", ("system:masters", "system:authenticat
 
 
 def is_kubescape(path: Path) -> bool:
-    """Return whether a file is one of these, by its name and surroundings."""
+    """Return whether a file has this form, by its name and surroundings."""
     return path.name == NAME and (path.parent / _POLICY).is_file() and _library(path) is not None
 
 
 def _library(path: Path) -> Path | None:
-    """The top of the library: the nearest directory above with the templates."""
+    """Return the top of the library: the nearest parent directory with the templates. None if there is none."""
     return next((each for each in path.parents if (each / _TEMPLATES).is_dir()), None)
 
 
 def read_kubescape(path: Path, loader: PolicyLoader) -> CaseFile:
-    """The tests of a file; raises CaseError where the file, or one that all of its tests need, cannot be read."""
+    """Return the tests of a file. Raises CaseError if the file, or one that all its tests need, cannot be read."""
     library = _library(path)
     if library is None:
         raise CaseError(f"there is no directory {_TEMPLATES}/ above it", path=str(path))
@@ -60,7 +61,7 @@ def _only(path: Path) -> CaseDocument:
 
 
 class _Suite(Struct, frozen=True):
-    """The tests of one policy; `files` grows by those that they name."""
+    """The tests of one policy. `files` collects the files that they name."""
 
     document: CaseDocument
     library: Path
@@ -118,7 +119,7 @@ class _Suite(Struct, frozen=True):
 
 
 def _changed(obj: JSON, *changes: str) -> JSON:
-    """The object with `path.[0].name=value` put in, values read as JSON where they are; it is changed in place."""
+    """Set fields of an object by `path.[0].name=value`, in place, and return it. Values are JSON if they can be parsed."""
     for change in changes:
         path, _, text = change.partition("=")
         try:

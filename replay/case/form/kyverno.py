@@ -1,7 +1,7 @@
-"""`kyverno-test.yaml`: its results for policies of Kubernetes itself are requests, those for Kyverno's own kinds are asked of its engine.
+"""`kyverno-test.yaml`. Results for native policies become requests, and results for Kyverno's kinds go to its engine.
 
-A result names a policy and resources, and what is to come of them: `pass`, `fail` (or `warn`), `skip` where the policy is not
-asked.
+A result names a policy, resources and the expected outcome: `pass`, `fail` (or `warn`), or `skip` if the policy is not
+evaluated.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _WARN = "warn"
 
 
 def is_kyverno(value: JSON) -> bool:
-    """Whether a document is a test of Kyverno's command line."""
+    """Return whether a document is a test of Kyverno's command line."""
     return isinstance(value, dict) and value.get("kind") == "Test" and str(value.get("apiVersion")).startswith(_GROUPS)
 
 
 def read_kyverno(path: Path, loader: PolicyLoader) -> CaseFile:
-    """The results that a file expects, each with each of its resources; raises CaseError for files that cannot be read."""
+    """Return a case for each expected result and resource of a file. Raises CaseError for files that cannot be read."""
     cases: list[Case | EngineCase | Unusable] = []
     files = {str(path)}
     for document in read_documents(path):
@@ -59,14 +59,14 @@ def read_kyverno(path: Path, loader: PolicyLoader) -> CaseFile:
 
 
 class _Test(Struct, frozen=True):
-    """One test; `files` collects the files that it names."""
+    """One test. `files` collects the files that it names."""
 
     document: CaseDocument
     files: set[str]
     loader: PolicyLoader
 
     def cases(self) -> Iterator[Case | Unusable]:
-        """The cases of its results for native policies; raises CaseError for a file that it names and is not there."""
+        """Yield the cases of its results for native policies. Raises CaseError if it names a file that does not exist."""
         value = self.document.value
         policies = self._policies()
         results = [(index, each) for index, each in enumerate(value.get("results") or ()) if self.is_native(each)]
@@ -83,7 +83,7 @@ class _Test(Struct, frozen=True):
                     yield Unusable(str(result.get("policy")), error)
 
     def is_native(self, result: Mapping[str, JSON]) -> bool:
-        """Whether a result is about a policy of Kubernetes itself."""
+        """Return whether a result is about a native policy of Kubernetes."""
         own = {obj["metadata"]["name"] for obj in self._policies() if obj["kind"] in _POLICY_KINDS}
         return result.get("policy") in own and (any(map(result.get, _NATIVE)) or not _is_of_kyverno(result))
 
@@ -129,7 +129,7 @@ class _Test(Struct, frozen=True):
         return Expectation(verdict=verdict, first=first, object=obj, matches=matches)
 
     def _chosen(self, resources: Iterable[JSON], result: Mapping[str, JSON]) -> list[JSON]:
-        """The resources of a result: those that it names, else all of its kind."""
+        """Return the resources of a result: those that it names, or else all of its kind."""
         names = [str(name) for name in result.get("resources") or ()] or [str(result.get("resource") or "")]
         kind = str(result.get("kind") or "").rpartition("/")[2]
         of_kind = [each for each in resources if not kind or each.get("kind") == kind]
@@ -144,7 +144,7 @@ class _Test(Struct, frozen=True):
         return user_info(document.get("userInfo") or (document.get("spec") or {}).get("userInfo") or {})
 
     def _namespaces(self, value: Mapping[str, JSON]) -> Iterator[JSON]:
-        """The namespaces whose labels the values file gives."""
+        """Yield the namespaces whose labels are in the values file."""
         path = value.get("variables")
         for document in self._documents(str(path)) if path else ():
             selectors = document.get("namespaceSelector") or (document.get("spec") or {}).get("namespaceSelector") or ()
@@ -171,7 +171,7 @@ class _Test(Struct, frozen=True):
 
 
 def _is_of_kyverno(result: Mapping[str, JSON]) -> bool:
-    """Whether a result says that its policy is of one of Kyverno's own kinds, or names a rule of one."""
+    """Return whether a result says that its policy is of one of Kyverno's kinds, or names a rule."""
     own = (name for name in result if name.startswith("is") and name.endswith("Policy") and name not in _NATIVE)
     return bool(result.get("rule")) or any(result[name] for name in own)
 
@@ -186,7 +186,7 @@ def _identity(obj: JSON) -> tuple[JSON, ...]:
 
 
 def _is_named(obj: JSON, name: str) -> bool:
-    """Whether `name` or `namespace/name` names an object; a pattern of the latter ends with `*`."""
+    """Return whether `name` or `namespace/name` names an object."""
     metadata = obj.get("metadata") or {}
     own, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "default")
     return name in (own, f"{namespace}/{own}")

@@ -41,16 +41,16 @@ class _Loaded(NamedTuple):
 
 
 class PolicyTest:
-    """One test; `files` collects the files that it names."""
+    """One test. `files` collects the files that it names."""
 
     def __init__(self, document: CaseDocument, files: set[str]) -> None:
-        """Parse a document."""
+        """`document` has the test."""
         self._document = document
         self._value: Mapping[str, Any] = document.value
         self._files = files
 
     def cases(self, is_native: Callable[[Mapping[str, JSON]], bool]) -> Iterator[EngineCase | Unusable]:
-        """A case for each result and resource; raises CaseError for a file that it names and is not there."""
+        """Yield a case for each result and resource. Raises CaseError if the test names a file that does not exist."""
         results = [(index, each) for index, each in enumerate(self._value.get("results") or ()) if not is_native(each)]
         if not results:
             return
@@ -89,7 +89,7 @@ class PolicyTest:
             yield EngineCase(name, path, line, partial(self._differences, result, expected, loaded, ask))
 
     def _reason(self, result: Mapping[str, Any], loaded: _Loaded, names: list[str]) -> str | None:
-        """Why a result cannot be decided; None where it can."""
+        """Return why a result cannot be decided, or None."""
         name = str(result.get("policy") or "").rpartition("/")[2]
         policy = next((obj for obj in loaded.policies if as_map(obj.get("metadata")).get("name") == name), None)
         if policy is None:
@@ -114,7 +114,7 @@ class PolicyTest:
     def _differences(
         self, result: Mapping[str, Any], expected: str, loaded: _Loaded, ask: Callable[[], list[OfflineResponse]]
     ) -> list[str]:
-        """Return the differences from the expectation. An object without a matching rule is as expected."""
+        """Return the differences from the expectation. An object without a matching rule has none."""
         name = str(result.get("policy") or "").rpartition("/")[2]
         own = [response for response in ask() if response.policy == name]
         if not own:
@@ -135,7 +135,10 @@ class PolicyTest:
         return lines
 
     def _object_differences(self, result: Mapping[str, Any], obj: JSON) -> list[str] | None:
-        """How an object differs from the expected one; None where the file holds no such object, and nothing is compared."""
+        """Return the differences of an object from the expected one.
+
+        None if the file has no such object, and nothing is compared.
+        """
         path = result.get("patchedResources") or result.get("patchedResource")
         if not path:
             return []
@@ -183,7 +186,7 @@ class PolicyTest:
         )
 
     def _entry(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A GlobalContextEntry with the objects of its files."""
+        """Return a GlobalContextEntry with the objects of its files."""
         files = entry.get("resourceFiles")
         return entry if files is None else {**entry, "resources": self._objects(files)}
 
@@ -235,7 +238,7 @@ def _is_about(wanted: str, rule: str) -> bool:
 
 
 def _names(result: Mapping[str, Any]) -> list[str]:
-    """The resources that a result names, each as `name` or `namespace/name`."""
+    """Return the resources that a result names, each as `name` or `namespace/name`."""
     named = [str(each) for each in result.get("resources") or ()]
     if result.get("resource"):
         namespace = result.get("namespace")
@@ -245,7 +248,7 @@ def _names(result: Mapping[str, Any]) -> list[str]:
 
 
 def _chosen(resources: list[JSON], result: Mapping[str, Any], names: list[str]) -> list[int]:
-    """The numbers of the resources that a result is about: those that it names, else all of its kind."""
+    """Return the indices of a result's resources: those that it names, or else all of its kind."""
     kind = str(result.get("kind") or "").rpartition("/")[2]
     named = [
         number for number, each in enumerate(resources) if not names or any(_is_named(each, name) for name in names)
@@ -266,7 +269,7 @@ def _is_clustered(kind: GroupVersionKind) -> bool:
 
 
 def _in_namespace(obj: JSON) -> JSON:
-    """An object with the namespace `default` where it has none, as the CLI reads it."""
+    """Return an object with the namespace `default` if it has none, as the CLI reads it."""
     metadata = as_map(obj.get("metadata"))
     kind = GroupVersionKind(*split_api_version(str(obj.get("apiVersion") or "")), str(obj.get("kind") or ""))
     if metadata.get("namespace") or _is_clustered(kind):
@@ -284,7 +287,7 @@ def _distinct(objects: Iterable[JSON]) -> list[JSON]:
 
 
 def _with_label(obj: JSON) -> JSON:
-    """An object as it is compared: without what generation writes into labels."""
+    """Return an object for comparison, without the labels that generation writes."""
     metadata = as_map(obj.get("metadata"))
     labels = {
         key: value

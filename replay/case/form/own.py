@@ -87,14 +87,14 @@ _DECISIONS: dict[str, bool | None] = {"allow": True, "deny": False, "unknown": N
 
 
 def is_own(value: JSON) -> bool:
-    """Whether a document says that it is of this form."""
+    """Return whether a document has this form."""
     return isinstance(value, dict) and value.get("kind") == KIND and str(value.get("apiVersion")).startswith("replay/")
 
 
 def read_own(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...] = ()) -> CaseFile:
-    """The cases of a file; `policy_paths` are the policies that decide those that name none.
+    """Return the cases of a file. `policy_paths` are the policies of cases that name none.
 
-    Raises CaseError where the file as a whole cannot be used; a single case that cannot is `Unusable`.
+    Raises CaseError if the file as a whole cannot be used. A single case that cannot be used is `Unusable`.
     """
     cases: list[Case | Unusable] = []
     files = {str(path)}
@@ -107,12 +107,12 @@ def read_own(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...] 
 def read_document(
     document: CaseDocument, policies: PolicyLoader, policy_paths: tuple[Path, ...] = ()
 ) -> list[Case | Unusable]:
-    """Return the cases of one document; raises CaseError for errors that concern all of them."""
+    """Return the cases of one document. Raises CaseError for errors that concern all of them."""
     return list(_Reader(document, policies, policy_paths, set()).cases())
 
 
 class _Reader(Struct, frozen=True):
-    """One document; `files` collects the files that it names."""
+    """Reader of one document. `files` collects the files that it names."""
 
     document: CaseDocument
     policies: PolicyLoader
@@ -120,7 +120,7 @@ class _Reader(Struct, frozen=True):
     files: set[str]
 
     def cases(self) -> Iterator[Case | Unusable]:
-        """Yield the cases in order; raises CaseError for errors that concern all of them."""
+        """Yield the cases in order. Raises CaseError for errors that concern all of them."""
         file_fields = Fields.at(self.document, "", self.document.value, FILE_FIELDS)
         if file_fields.get("apiVersion") != API_VERSION:
             raise file_fields.error("apiVersion", f"is to be `{API_VERSION}`")
@@ -185,7 +185,7 @@ class _Reader(Struct, frozen=True):
         )
 
     def _object(self, fields: Fields, name: str) -> JSON:
-        """An object, or the one in the file that a text names."""
+        """Return an object, or the object in the file that a text names."""
         value = fields.get(name)
         if not isinstance(value, str):
             return value if value is None or isinstance(value, dict) else fields.mapping(name)
@@ -214,7 +214,7 @@ class _Reader(Struct, frozen=True):
         return self.document.path.parent / text
 
     def _namespace(self, fields: Fields) -> tuple[str, JSON]:
-        """The name of the namespace and, where the case gives it, the object."""
+        """Return the name of the namespace, and the object if the case gives it."""
         value = fields.get("namespace")
         if value is None or isinstance(value, str):
             return value or "", None
@@ -277,7 +277,7 @@ def _operation(fields: Fields, obj: JSON, old: JSON) -> Operation:
 
 
 def _resource(fields: Fields) -> GroupVersionResource | None:
-    """`pods`, `apps/v1/deployments`, or the three parts."""
+    """Return the resource of `pods`, `apps/v1/deployments`, or a mapping of the three parts. None if there is none."""
     value = fields.get("resource")
     if value is None:
         return None

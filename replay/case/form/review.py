@@ -1,4 +1,4 @@
-"""Recorded AdmissionReviews: the request, and the response as the expectation."""
+"""Recorded AdmissionReviews: the request is the case, and the response is the expectation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def is_review(value: JSON) -> bool:
 
 
 def read_reviews(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -> CaseFile:
-    """The reviews of a file; `policy_paths` are the policies that decide them. Raises CaseError for a file that cannot be read."""
+    """Return the reviews of a file.
+
+    `policy_paths` are the deciding policies. Raises CaseError for a file that cannot be read.
+    """
     cases = tuple(_read(each, policies, policy_paths) for each in read_documents(path) if is_review(each.value))
     return CaseFile(str(path), FORM, cases, (str(path),))
 

@@ -1,1 +1,1 @@
-"""Cases written down: in the form of `replay` itself, as an AdmissionReview, for kat, kyverno and kubectl."""
+"""Writers of cases: in the form of `replay` itself, as an AdmissionReview, and for gator, kat, kyverno and kubectl."""

@@ -21,7 +21,7 @@ class SinglePolicy(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the policy."""
+        """Name of the policy."""
         return str(self.policy["metadata"]["name"])
 
     @property
@@ -31,7 +31,7 @@ class SinglePolicy(Struct, frozen=True):
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """Return all of its expressions."""
+        """All its expressions."""
         return tuple(_expressions(self.policy["spec"]))
 
     @property
@@ -43,7 +43,7 @@ class SinglePolicy(Struct, frozen=True):
 
 
 def alone(exported: Exported) -> SinglePolicy:
-    """Return the first denying policy; raises UnrepresentableError if there is none."""
+    """Return the first policy that denies, or the only one that mutates. Raises UnrepresentableError if there is none."""
     decision = exported.decision
     if decision.verdict is Verdict.UNDETERMINED:
         raise UnrepresentableError("it cannot say that a decision is undetermined")
@@ -61,7 +61,7 @@ def alone(exported: Exported) -> SinglePolicy:
 
 
 def _as_written(obj: JSON) -> JSON:
-    """A policy as one would write it: without what only a stored object has."""
+    """Return a policy without the fields that only a stored object has."""
     metadata = {name: obj["metadata"][name] for name in ("name", "labels") if obj["metadata"].get(name)}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, "spec": obj.get("spec") or {}}
 
@@ -83,5 +83,5 @@ _OPTIONAL = re.compile(r"\.\?|\[\?|\boptional\.|\.orValue\(|\.hasValue\(|\{\s*\?
 
 
 def uses_optionals(policy: SinglePolicy) -> bool:
-    """Whether an expression has optional values."""
+    """Return whether an expression uses optional values."""
     return any(_OPTIONAL.search(expression) for expression in policy.expressions)

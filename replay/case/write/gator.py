@@ -20,7 +20,7 @@ _REVIEW, _INVENTORY = "review.yaml", "inventory.yaml"
 
 
 def gator_files(exported: Exported) -> dict[str, str]:
-    """The files by their names; raises UnholdableError for what a suite cannot say."""
+    """Return the files by name. Raises UnrepresentableError for a case that a suite cannot represent."""
     denying = dict.fromkeys(denial.policy for denial in exported.decision.denials if denial.of_webhook)
     constraints = {policy_name(each): each for each in exported.engine_objects}
     named = [name for name in denying if name in constraints]
@@ -50,7 +50,7 @@ def gator_files(exported: Exported) -> dict[str, str]:
 
 
 def _assertions(template: JSON, constraint: JSON, request: JSON, inventory: list[JSON]) -> list[JSON]:
-    """Return one assertion per message, as gator's enforcement point words it."""
+    """Return one assertion for each message, in the words of gator's enforcement point."""
     bare = [_as_written(template), _as_written(constraint)]
     (own,) = GatekeeperPolicies(bare).constraints.values()
     if not own.actions_at(GATOR):
@@ -74,12 +74,12 @@ def _spec(value: JSON) -> JSON:
 
 
 def _as_written(value: JSON) -> JSON:
-    """An object as one would write it: without what only a stored one has."""
+    """Return an object without the fields that only a stored object has."""
     metadata = {"name": value["metadata"]["name"]}
     return {"apiVersion": value["apiVersion"], "kind": value["kind"], "metadata": metadata, "spec": _spec(value)}
 
 
 def _namespaces(exported: Exported) -> list[JSON]:
-    """The namespace of the request, which selectors look at."""
+    """Return the namespace of the request, which selectors read."""
     namespace = exported.validated.namespace_object
     return [{"apiVersion": "v1", "kind": "Namespace", **namespace}] if isinstance(namespace, dict) else []

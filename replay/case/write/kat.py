@@ -18,7 +18,7 @@ _NEWER = re.compile(
 
 
 def kat_files(exported: Exported) -> dict[str, str]:
-    """The files by their paths; raises UnholdableError for what kat cannot say or does not evaluate."""
+    """Return the files by path. Raises UnrepresentableError for what kat cannot represent or does not evaluate."""
     policy = alone(exported)
     _require(policy, exported)
     attributes = exported.original if policy.mutates else exported.validated
@@ -41,7 +41,7 @@ def _slug(name: str) -> str:
 
 
 def _require(policy: SinglePolicy, exported: Exported) -> None:
-    """Raise UnholdableError for what kat 0.3 does not do."""
+    """Raise UnrepresentableError for what kat 0.3 does not support."""
     spec = policy.policy["spec"]
     reasons = {
         "it knows no `variables`": bool(spec.get("variables")),
@@ -63,12 +63,12 @@ def _require(policy: SinglePolicy, exported: Exported) -> None:
 
 
 def _makes_list(expression: str) -> bool:
-    """Whether an apply configuration may have a list, which kat puts in the place of the one that is there."""
+    """Return whether an apply configuration may contain a list. kat replaces the existing list with it."""
     return re.search(r"\[|\.map\(|\.filter\(|\.transformList\(", expression) is not None
 
 
 def _is_plain(operation: JSON) -> bool:
-    """Whether an operation changes texts, outside of lists."""
+    """Return whether an operation changes only texts outside of lists."""
     in_list = any(part.isdigit() or part == "-" for part in operation["path"].split("/"))
     return not in_list and _is_of_texts(operation.get("value"))
 

@@ -1,4 +1,4 @@
-"""A request as a command that repeats it without storing (`--dry-run=server`)."""
+"""A request as a command that repeats it without storing it (`--dry-run=server`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _SYSTEM_FIELDS = ("uid", "creationTimestamp", "resourceVersion", "generation", "
 
 
 def kubectl_command(exported: Exported) -> str:
-    """The command, with the object as its standard input; raises UnholdableError for what kubectl cannot repeat."""
+    """Return the command, with the object as its standard input.
+
+    Raises UnrepresentableError for a request that kubectl cannot repeat.
+    """
     attributes = exported.original
     if attributes.operation is Operation.CONNECT or attributes.subresource in CONNECT_SUBRESOURCES:
         raise UnrepresentableError("a connection has no dry run: kubectl would open it")
@@ -63,7 +66,7 @@ def _impersonation(user: UserInfo) -> list[str]:
 
 
 def _sent(attributes: Attributes) -> JSON:
-    """Return the object without the server's own fields; an update without its resourceVersion."""
+    """Return the object without the server's own fields. An update loses its resourceVersion."""
     value = plain(attributes.object)
     if not isinstance(value, dict):
         raise UnrepresentableError("the log does not show what was sent: there is nothing to send again")

@@ -15,7 +15,7 @@ _API_VERSION = "cli.kyverno.io/v1alpha1"
 
 
 def kyverno_files(exported: Exported) -> dict[str, str]:
-    """The files by their names; raises UnrepresentableError for what such a test cannot say."""
+    """Return the files by name. Raises UnrepresentableError for what such a test cannot represent."""
     if deciding_policies(exported):
         return kyverno_policy_files(exported)
     policy = alone(exported)

@@ -1,4 +1,7 @@
-"""A decision of Kyverno's own policies as a test of its command line: the policies, the resource, who asks, and what policies read."""
+"""A decision of Kyverno's own policies as a test of its command line.
+
+The files are the policies, the resource, the user, and the objects that policies read.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from replay.kyverno.cluster import requester_of
 
 _API_VERSION = "cli.kyverno.io/v1alpha1"
 _ROLES = frozenset({"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "Namespace"})
-"""Kinds that a test does not hold as objects: it says what follows from them."""
+"""Kinds that a test does not have as objects. It states what follows from them."""
 
 
 def deciding_policies(exported: Exported) -> dict[str, JSON]:
-    """What of Kyverno's policies denies a request, or else changes its object: by name, with the object of the policy."""
+    """Return the Kyverno policies that deny a request, or else those that change its object, by name."""
     own = {name: each for each in exported.engine_objects if _is_of_kyverno(each) for name in policy_names(each)}
     decision = exported.decision
     names = [each.policy for each in decision.denials if each.of_webhook] or [each.policy for each in decision.mutated]
@@ -29,7 +32,7 @@ def deciding_policies(exported: Exported) -> dict[str, JSON]:
 
 
 def kyverno_policy_files(exported: Exported) -> dict[str, str]:
-    """The files by their names; raises UnrepresentableError for what such a test cannot say."""
+    """Return the files by name. Raises UnrepresentableError for what such a test cannot represent."""
     deciding = deciding_policies(exported)
     denies = bool(exported.decision.denials)
     attributes = exported.validated if denies else exported.original
@@ -67,7 +70,7 @@ def kyverno_policy_files(exported: Exported) -> dict[str, str]:
 
 
 def _result(name: str, policy: JSON, resource: JSON, *, denies: bool) -> JSON:
-    """The result that is expected of a policy, or of a rule of it."""
+    """Return the expected result of a policy, or of one of its rules."""
     kind, metadata = str(policy["kind"]), policy["metadata"]
     own = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
     has_rules = kind in ("ClusterPolicy", "Policy")
@@ -83,7 +86,7 @@ def _result(name: str, policy: JSON, resource: JSON, *, denies: bool) -> JSON:
 
 
 def _user(exported: Exported, attributes: Attributes) -> dict[str, JSON]:
-    """Who asks, with the roles that the bindings give."""
+    """Return the user, with the roles that the bindings grant."""
     user = user_json(attributes.user_info)
     request = {"userInfo": user, "namespace": attributes.namespace}
     requester = requester_of(request, ObjectLister(exported.objects))
@@ -96,7 +99,7 @@ def _is_of_kyverno(obj: JSON) -> bool:
 
 
 def _as_written(obj: JSON) -> JSON:
-    """An object as one would write it: without what only a stored one has."""
+    """Return an object without the fields that only a stored object has."""
     kept = {key: obj["metadata"][key] for key in ("name", "namespace", "annotations") if obj["metadata"].get(key)}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": kept, "spec": obj.get("spec") or {}}
 

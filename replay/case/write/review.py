@@ -1,7 +1,7 @@
 """A request as an `AdmissionReview` of `admission.k8s.io/v1`, with the decision as its response.
 
-There is one object where the server has two, before and after its own changes: the one of the phase that decides. What is not
-known is left out.
+A review has one object. The server has two, before and after its own changes. The review has that of the deciding
+phase. Unknown parts are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 
 
 def review(exported: Exported) -> JSON:
-    """The review; raises UnholdableError for a decision that is undetermined, which no response can say."""
+    """Return the review. Raises UnrepresentableError for an undetermined decision, which no response can state."""
     if exported.decision.verdict is Verdict.UNDETERMINED:
         raise UnrepresentableError("a response cannot say that a decision is undetermined")
     return {"apiVersion": API_VERSION, "kind": KIND, "request": _request(exported), "response": _response(exported)}
