@@ -33,7 +33,7 @@ class _Bucket:
         passed = max(0, now - self._last) if self._last is not None else 0
         seconds = float(passed // _SECOND) + float(passed % _SECOND) / 1e9
         tokens = min(self._tokens + seconds * self._rate, float(self._burst)) - 1.0
-        # a wait of less than a nanosecond is none
+        # Go rounds the wait down to nanoseconds, so a smaller one counts as none.
         if self._burst < 1 or (tokens < 0 and int(-tokens / self._rate * _SECOND) > 0):
             return False
         self._last, self._tokens = now, tokens
@@ -45,6 +45,7 @@ class _Limit:
 
     def __init__(self, limit: JSON) -> None:
         self._type = str(limit["type"])
+        # Go converts the rate to a float32.
         self._rate = struct.unpack("f", struct.pack("f", float(limit["qps"])))[0]
         self._burst = int(limit["burst"])
         self._size = int(limit.get("cacheSize") or 0) or _DEFAULT_CACHE
@@ -62,6 +63,7 @@ class _Limit:
         except UnknownInputError as error:
             self._unknown = error.missing
             raise
+        # The earlier event took a token from an unknown bucket, so the fill of every bucket is uncertain since then.
         if self._unknown is not None:
             reason = f"an earlier event counted towards an unknown bucket: {self._unknown.reason}"
             raise UnknownInputError(Missing(self._unknown.path, reason, self._unknown.fix))
@@ -127,6 +129,7 @@ class EventRateLimit(Plugin):
             return None
         errors: list[str] = []
         unknown: UnknownInputError | None = None
+        # Every limit takes its token, even if an earlier one denies or is unknown.
         for limit in self._limits:
             try:
                 errors += filter(None, [limit.refuse(review)])

@@ -31,6 +31,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         new, old = _owners(review.object), _owners(review.old_object)
         if new == old:
             return None
+        # A user who creates an object could as well not create it, so no permission to delete it is needed.
         if attributes.operation is not Operation.CREATE:
             target = attributes.subresource, attributes.name
             resource = attributes.resource.group_resource
@@ -38,6 +39,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
             if not decision.allowed:
                 return review.forbidden(f"{_NOT_DELETABLE}: {decision.reason}, {decision.error or '<nil>'}")
         blocking = list(_newly_blocking(new, old))
+        # Permission for the finalizers of all resources needs no discovery of the owners, as in the server.
         if not blocking or _is_allowed(review, "update", _ANYTHING, ("finalizers", "*"), "").allowed:
             return None
         return next((refusal for owner in blocking if (refusal := self._refusal(review, owner)) is not None), None)

@@ -43,6 +43,7 @@ class _PartialMap(dict[str, Any]):
     """A map with unknown entries: it is unknown even whether these entries exist."""
 
     def _check(self, key: Any) -> None:
+        # The methods of `dict` are called directly, because those of this class would raise.
         entry: object = dict.get(self, key)
         if isinstance(entry, Missing):
             raise UnknownInputError(entry)
@@ -81,6 +82,7 @@ class _PartialMap(dict[str, Any]):
         return dict.__len__(self)
 
     def __bool__(self) -> bool:
+        # One known entry makes the map non-empty, whatever the unknown entries are.
         return any(not isinstance(value, Missing) for value in dict.values(self)) or bool(len(self))
 
     def __eq__(self, other: object) -> bool:

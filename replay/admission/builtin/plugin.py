@@ -63,6 +63,7 @@ class Review(Struct, dict=True):
             value = self.attributes.object
             plain = known(value)
             is_shared = not (self.is_read_only or isinstance(value, PartialObject))
+            # A JSON round trip is a fast deep copy. Guarded objects are copies already.
             self.copied = orjson.loads(orjson.dumps(plain)) if is_shared else plain
         return self.copied
 

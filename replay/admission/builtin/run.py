@@ -99,6 +99,7 @@ def phase_result(
         patch = _changes(original, review.copied)
         return _result(review, refusal, patch), json_patch.apply(original, patch)
     patch = _changes(original.value, unguarded(review.copied))
+    # A change that copies an unknown part has an unknown value, so the result is unknown as a whole.
     require_known([each.get("value") for each in patch])
     return _result(review, refusal, patch), PartialObject(json_patch.apply(original.value, patch), original.missing)
 
@@ -114,6 +115,7 @@ def _changes(old: JSON, new: JSON) -> tuple[dict[str, JSON], ...]:
 def _result(review: Review, refusal: Refusal | None, patch: Iterable[JSON]) -> PhaseResult:
     return PhaseResult(
         refusal,
+        # A plugin that denies may have changed the object before. The server drops such changes.
         () if refusal is not None else tuple(patch),
         tuple(review.warnings),
         review.audit_annotations,

@@ -47,6 +47,7 @@ class CertificateSigning(Plugin):
         if not review.is_resource(_GROUP, _REQUESTS, "status"):
             return None
         old, new = (each.get("status") or {} for each in (review.old_object, review.object))
+        # Go compares the lists semantically, so an empty one equals none.
         is_same = (old.get("conditions") or []) == (new.get("conditions") or [])
         if is_same and old.get("certificate") == new.get("certificate"):
             return None

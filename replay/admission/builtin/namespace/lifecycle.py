@@ -30,6 +30,7 @@ class NamespaceLifecycle(Plugin):
                 return forbidden(review.resource, attributes.name, "this namespace may not be deleted")
             return None
         resource = (attributes.resource.group, attributes.resource.resource)
+        # An error for an access review would show whether the namespace exists.
         if attributes.operation is not Operation.CREATE or not attributes.namespace or resource == _ACCESS_REVIEW:
             return None
         namespace = known(review.cluster.namespace(attributes.namespace))

@@ -82,6 +82,7 @@ def _wrong_node(obj: JSON, old: JSON, node: str) -> str:
     if (_metadata(obj).get("ownerReferences") or []) != (_metadata(old).get("ownerReferences") or []):
         return f'node "{node}" is not allowed to modify ownerReferences'
     labels = forbidden_labels(_metadata(obj).get("labels"), _metadata(old).get("labels"))
+    # The server's message has no subject here.
     return f"is not allowed to modify labels: {', '.join(labels)}" if labels else ""
 
 

@@ -99,6 +99,7 @@ def _mentions(review: Review, pod: JSON, audience: str) -> bool:
             token = source.get("serviceAccountToken")
             if token is not None and (token.get("audience") or "") == audience:
                 return True
+        # An error counts only if no other volume names the audience.
         try:
             if (driver := _driver_of(review, pod, volume)) and audience in _audiences(review, driver):
                 return True
@@ -220,7 +221,7 @@ def _wrong_signer(review: Review, node: str, spec: JSON) -> Refusal | None:
         for source in (volume.get("projected") or {}).get("sources") or ():
             if (source.get("podCertificate") or {}).get("signerName") == signer:
                 return None
-    # RBAC has no resources with a slash
+    # RBAC takes a slash in a resource for a subresource, so the server replaces it.
     munged, verb = signer.replace("/", ":"), "request-serviceaccounts-podcertificate-signer"
     decision = _authorized(review, verb, munged, spec.get("serviceAccountName") or "")
     if decision.allowed:

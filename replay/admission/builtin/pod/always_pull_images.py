@@ -46,6 +46,7 @@ class AlwaysPullImages(Plugin):
     def _is_concerned(review: Review) -> bool:
         if not review.is_resource("", "pods"):
             return False
+        # An update without a new image leaves the pull policy of old pods alone (`isUpdateWithNoNewImages`).
         if review.attributes.operation is Operation.UPDATE:
             return bool(_images(review.object["spec"]) - _images(review.old_object["spec"]))
         return True

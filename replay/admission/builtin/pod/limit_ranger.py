@@ -47,6 +47,7 @@ class LimitRanger(Plugin):
                 _pod_errors(review.object, limit_range) if of_pod else _claim_errors(review.object, limit_range)
             )
             if errors := list(dict.fromkeys(errors_found)):
+                # The server visits Go maps, so its messages have no fixed order. Sorted, they can be compared.
                 text = errors[0] if len(errors) == 1 else f"[{', '.join(sorted(', '.join(errors).split(', ')))}]"
                 refusals.append((review.forbidden(text), len(errors) > 1))
         if not refusals:
@@ -63,6 +64,7 @@ class LimitRanger(Plugin):
         is_claim = (attributes.kind.group, attributes.kind.kind) == ("", "PersistentVolumeClaim")
         is_update = attributes.operation is Operation.UPDATE
         is_resize = attributes.subresource == "resize" and is_pod and is_update
+        # Resources of a pod can only change by a resize, so other updates of pods are ignored (`SupportsAttributes`).
         if not is_resize and (attributes.subresource or not (is_pod or is_claim) or (is_pod and is_update)):
             return []
         if ((review.old_object or {}).get("metadata") or {}).get("deletionTimestamp") is not None:

@@ -37,6 +37,7 @@ class Priority(Plugin):
             return _admit_pod(review)
         if review.attributes.operation is Operation.UPDATE:
             old = review.old_object["spec"]
+            # The fields are immutable, so an update without them would fail validation.
             for field in ("priority", "preemptionPolicy"):
                 if review.object["spec"].get(field) is None and old.get(field) is not None:
                     review.object["spec"][field] = old[field]

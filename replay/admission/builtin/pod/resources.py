@@ -39,6 +39,7 @@ def sum_of_containers(spec: JSON, amounts_of: Callable[[JSON], Amounts]) -> dict
     start: dict[str, Quantity] = {}
     for container in spec.get("initContainers") or ():
         own = dict(amounts_of(container))
+        # A sidecar keeps running, so it counts with the containers and with each later init container.
         if container.get("restartPolicy") == "Always":
             add(total, own)
             add(sidecars, own)

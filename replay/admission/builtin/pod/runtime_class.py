@@ -48,6 +48,7 @@ class RuntimeClass(Plugin):
 
 def _runtime_class(review: Review) -> JSON | Refusal | None:
     name = review.object["spec"].get("runtimeClassName")
+    # An empty name is a class that is looked up, and not found.
     if name is None:
         return None
     runtime_class = known(review.cluster.get(RUNTIME_CLASS, "", name))

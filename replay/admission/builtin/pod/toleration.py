@@ -65,6 +65,7 @@ def covers(wide: Toleration, narrow: Toleration) -> bool:
         if narrow_seconds is None or narrow_seconds > seconds:
             return False
     if operator in ("", "Equal"):
+        # As in Go, a toleration without an operator is not covered here, although it means `Equal`.
         return narrow.get("operator") == "Equal" and (narrow.get("value") or "") == (wide.get("value") or "")
     return bool(operator == "Exists")
 

@@ -96,6 +96,7 @@ def _of_namespace(review: Review, annotation: str) -> list[JSON] | Refusal | Non
     if namespace is None:
         return namespace_not_found(review.attributes.namespace)
     text = annotations_of(namespace).get(annotation)
+    # An empty annotation is an empty list, which overrides the list of the cluster.
     if not text:
         return None if text is None else []
     try:

@@ -91,6 +91,7 @@ class PodSecurity(Plugin):
                 self._warn_of_exemption(review, policy, labels)
             return None
         old, old_errors = policy_of(_labels(review.old_object), self._defaults)
+        # Labels that were invalid before are tolerated, so that other updates of the namespace stay possible.
         if errors and errors != old_errors:
             return _invalid(review, errors)
         if not _is_stricter(policy.enforce, old.enforce):
@@ -163,6 +164,7 @@ class PodSecurity(Plugin):
         if not errors and policy.is_fully_privileged:
             review.audit_annotations[f"{PREFIX}enforce-policy"] = "privileged:latest"
             return None
+        # Running pods must stay updatable under a stricter level, so only new images and containers are evaluated.
         if attributes.operation is Operation.UPDATE and not _is_significant(review.object, review.old_object):
             return None
         pod = Pod(review.object["metadata"], review.object["spec"])

@@ -91,6 +91,7 @@ def policy_of(labels: Mapping[str, str], defaults: NamespacePolicy) -> tuple[Nam
             level, message = parse_level(text)
             if message:
                 errors.append(LabelError(PREFIX + mode, text, message))
+                # Only enforcement fails closed. Invalid audit and warn levels are ignored.
                 level = level if mode == "enforce" else PRIVILEGED
         if (text := labels.get(f"{PREFIX}{mode}-version")) is not None:
             minor, message = parse_version(text)

@@ -91,6 +91,7 @@ def checks_of(level: str, minor: int) -> tuple[Check, ...]:
         return ()
     levels = (BASELINE,) if level == BASELINE else (BASELINE, RESTRICTED)
     there = {each.id: each for each in CHECKS if each.level in levels and each.at(minor) is not None}
+    # An override counts only in versions that have it, so older versions still run the baseline check.
     overridden = {each.overrides for each in there.values()}
     return tuple(
         version_ for each in there.values() if each.id not in overridden and (version_ := each.at(minor)) is not None

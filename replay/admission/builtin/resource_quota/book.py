@@ -107,6 +107,7 @@ class QuotaBook:
         """Return a quota's certain and largest usage; None if the usage of an object is unknown."""
         of_namespace = self._of(namespace)
         total = of_namespace.totals.get(quota.name)
+        # A quota with other limits or scopes counts other objects, so its usage is counted again.
         if total is None or (total.quota.hard, total.quota.selectors) != (quota.hard, quota.selectors):
             zero = {name: Quantity(0, text="0") for name in quota.hard}
             total = of_namespace.totals[quota.name] = _Total(quota, dict(zero), dict(zero))

@@ -101,12 +101,13 @@ def _pod_handles(review: Review) -> bool:
     if attributes.subresource:
         return False
     if attributes.operation is Operation.UPDATE:
+        # A deadline moves the pod between the scopes Terminating and NotTerminating, so both quotas change.
         return is_terminating(review.old_object) is not is_terminating(review.object)
     return attributes.operation is Operation.CREATE
 
 
 def _claim_handles(review: Review) -> bool:
-    # the server compares two pointers that are never the same, so that every update of the status counts
+    # `RequiresQuotaReplenish` compares two pointers that are never the same, so every update of the status counts.
     return review.attributes.subresource == "status" or _is_written(review)
 
 

@@ -191,7 +191,7 @@ def _check(
     try:
         limited_scopes = _scopes(evaluator, obj, [s for each in limited for s in each.get("matchScopes") or ()])
     except ScopeError:
-        # the server logs it and lets the request through
+        # The server returns the quotas unchanged and no error, so the request passes.
         return {}
     in_scopes = [scope for quota in quotas for scope in _scopes(evaluator, obj, quota.selectors)]
     interesting = [quota for quota in quotas if matches(evaluator, quota, obj)]
@@ -305,6 +305,7 @@ def _deltas(
     attributes = review.attributes
     deltas: dict[str, Amounts] = {quota.name: usage for quota in interesting} or {_NONE: usage}
     old = review.old_object if attributes.operation is Operation.UPDATE else {}
+    # An update that creates its object has an old object without resourceVersion, and is charged in full.
     if attributes.operation is Operation.UPDATE and _is_stored(old):
         old_usage = evaluator.usage(old, review.time)
         more = {name: difference(value, old_usage.get(name)) for name, value in usage.items()}
@@ -340,6 +341,7 @@ def _used_afterwards(
         used = dict(quota.used)
         add(used, requested)
         exceeded = sorted(name for name in requested if used[name].compare(quota.hard[name]) > 0)
+        # A status reports resources that are already in use, so it is charged beyond the limit.
         if exceeded and review.attributes.subresource != "status":
             texts = [_printed(each, exceeded) for each in (requested, quota.used, quota.hard)]
             amounts_text = "requested: {}, used: {}, limited: {}".format(*texts)

@@ -106,6 +106,7 @@ def _requests(pod: JSON) -> dict[str, Quantity]:
         resources_actual = (statuses.get(container.get("name"), {}).get("resources") or {}).get("requests")
         return amounts(resources_actual) if resources_actual is not None else allocated(container)
 
+    # An infeasible resize will not happen, so the requested amounts do not count.
     ways = [actuated, allocated] if infeasible else [of, actuated, allocated]
     total: dict[str, Quantity] = {}
     for way in ways if statuses or infeasible else [of]:
@@ -131,6 +132,7 @@ def _limits(pod: JSON) -> dict[str, Quantity]:
         raise_to(total, sum_of_containers(spec, of))
     total |= dict(_of_pod(spec, "limits"))
     overhead = amounts(spec.get("overhead")).items()
+    # Overhead raises a limit only if there is one. Otherwise it would limit an unlimited pod.
     add(total, {name: value for name, value in overhead if name in total and total[name].sign})
     return total
 

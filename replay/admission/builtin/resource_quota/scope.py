@@ -66,6 +66,7 @@ def _selects(selector: JSON, names: Sequence[str]) -> bool:
     if operator not in ("In", "NotIn", "DoesNotExist"):
         text = f'failed to parse and convert selector: "{operator}" is not a valid scope selector operator'
         raise ScopeError(f"error on matching scope {printed(selector)}: {text}")
+    # Without a name, NotIn and DoesNotExist select the object.
     if not names:
         return operator != "In"
     return any((name in values) is (operator == "In") for name in names) and operator != "DoesNotExist"

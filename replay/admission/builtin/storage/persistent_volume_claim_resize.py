@@ -37,6 +37,7 @@ class PersistentVolumeClaimResize(Plugin):
 
 def _allows_resize(review: Review, claim: JSON, old: JSON) -> bool:
     name = storage_class_of(claim)
+    # A claim without a class was not provisioned dynamically.
     if not name or name != storage_class_of(old):
         return False
     storage_class = known(review.cluster.get(STORAGE_CLASS.kind, "", name))
