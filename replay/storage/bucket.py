@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import tempfile
 import threading
@@ -17,6 +18,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from html import unescape
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -175,7 +177,7 @@ class BucketStorage:
         except (AlreadyExistsError, PreconditionError):
             raise
         except BaseError as error:
-            raise StoreError(first_line(error), path=self._url) from error
+            raise StoreError(reason(error), path=self._url) from error
 
 
 class _Lease:
@@ -251,9 +253,14 @@ def _version_of(meta: Any) -> dict[str, str]:
     return {key: meta[key] for key in ("e_tag", "version") if meta.get(key)}
 
 
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's text."""
-    return " ".join(str(error).partition("\n")[0].split())
+_SAID = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)</Message>")
+
+
+def reason(error: Exception) -> str:
+    """Return what the server says of an error, else the first line of the error's text."""
+    text = str(error)
+    said = _SAID.search(text)
+    return " ".join((f"{said[1]}: {unescape(said[2])}" if said is not None else text.partition("\n")[0]).split())
 
 
 def open_bucket(url: str, stack: ExitStack) -> BucketStorage:
@@ -261,5 +268,5 @@ def open_bucket(url: str, stack: ExitStack) -> BucketStorage:
     try:
         store = from_url(url.rstrip("/"), client_options={"allow_http": True})
     except (BaseError, ValueError) as error:
-        raise StoreError(first_line(error), path=url) from error
+        raise StoreError(reason(error), path=url) from error
     return BucketStorage(url.rstrip("/"), store, stack.enter_context(scratch()).resolve())

@@ -14,7 +14,7 @@ from obstore.exceptions import BaseError
 from obstore.store import from_url
 
 from replay.errors import AuditLogError, NoLogError
-from replay.storage.bucket import first_line
+from replay.storage.bucket import reason
 from replay.storage.url import RemoteFile, shown
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -30,7 +30,7 @@ def objects(url: str) -> Iterator[RemoteFile]:
         store = from_url(root, client_options={"allow_http": True})
         names = list(_names(store, path))
     except (BaseError, ValueError, OSError) as error:
-        raise AuditLogError(first_line(error), path=shown(url)) from error
+        raise AuditLogError(reason(error), path=shown(url)) from error
     if not names:
         raise NoLogError("no such object, and none below it", path=shown(url))
     for name in sorted(names):
@@ -89,7 +89,7 @@ def _pieces(store: Any, name: str, url: str) -> Iterator[bytes]:
             fetched += len(piece)
             yield bytes(piece)
     except (BaseError, OSError) as error:
-        raise AuditLogError(first_line(error), path=shown(url)) from error
+        raise AuditLogError(reason(error), path=shown(url)) from error
     if fetched != response.meta["size"]:
         raise AuditLogError(
             f"the object ended after {fetched} of {response.meta['size']} bytes: run again", path=shown(url)

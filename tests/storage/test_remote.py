@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import obstore
 import pytest
 from obstore.store import from_url
 from typer.testing import CliRunner
 
+from replay.audit.source import is_there
 from replay.audit.store import Store
 from replay.cli.app import app
 from replay.errors import ReplayError
@@ -80,6 +82,90 @@ def test_a_log_in_a_bucket_is_read_as_a_file_is_and_known_again(bucket: str, tmp
     assert list(tmp_path.iterdir()) == []
 
 
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The address of a server of this process."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+class Bucket(BaseHTTPRequestHandler):
+    """A bucket of 1,500 objects, of which a list has 1,000 at most; other buckets refuse."""
+
+    refusals = (
+        ("nobody", 404, "NoSuchBucket", "The specified bucket does not exist"),
+        ("expired", 400, "ExpiredToken", "The provided token has expired."),
+        ("denied", 403, "AccessDenied", "Not for &quot;you&quot;"),
+    )
+
+    def do_GET(self) -> None:
+        """List objects, or refuse."""
+        url = urlsplit(self.path)
+        for name, code, said, message in self.refusals:
+            if url.path == f"/{name}":
+                self.answer(code, f"<Error><Code>{said}</Code><Message>{message}</Message><Key>x</Key></Error>")
+                return
+        first = 1000 if "continuation-token" in parse_qs(url.query) else 0
+        objects = "".join(
+            f"<Contents><Key>h/{number:04}.jsonl</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+            f'<ETag>"e"</ETag><Size>1</Size><StorageClass>STANDARD</StorageClass></Contents>'
+            for number in range(first, min(first + 1000, 1500))
+        )
+        more = "<NextContinuationToken>n</NextContinuationToken>" if not first else ""
+        truncated = "true" if not first else "false"
+        self.answer(200, f"<ListBucketResult><IsTruncated>{truncated}</IsTruncated>{more}{objects}</ListBucketResult>")
+
+    def answer(self, code: int, text: str) -> None:
+        """Send a document."""
+        body = f'<?xml version="1.0" encoding="utf-8"?>\n{text}'.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_arguments: object) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Its server, to which the environment leads."""
+    with serving(Bucket) as address:
+        for key, value in {
+            "AWS_ENDPOINT_URL": address,
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": "us-east-1",
+        }.items():
+            monkeypatch.setenv(key, value)
+        yield
+
+
+@pytest.mark.usefixtures("server")
+def test_all_pages_of_a_list_are_read() -> None:
+    found = [file.url for file in remote_files("s3://many/h/*.jsonl")]
+    assert found == [f"s3://many/h/{number:04}.jsonl" for number in range(1500)]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nobody", "NoSuchBucket: The specified bucket does not exist"),
+        ("expired", "ExpiredToken: The provided token has expired."),
+        ("denied", 'AccessDenied: Not for "you"'),
+    ],
+)
+@pytest.mark.usefixtures("server")
+def test_a_refusal_is_in_the_words_of_the_server(name: str, says: str) -> None:
+    with pytest.raises(ReplayError) as raised:
+        is_there(f"s3://{name}/2026/*.jsonl")
+    assert str(raised.value) == f"s3://{name}/2026/*.jsonl: {says}"
+
+
 class WebServer(BaseHTTPRequestHandler):
     """A server of logs, some of which are not what they should be."""
 
@@ -109,11 +195,8 @@ class WebServer(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def web() -> Iterator[str]:
     """The address of a web server of this process."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), WebServer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(WebServer) as address:
+        yield address
 
 
 def test_a_log_at_a_web_server_is_read_and_its_query_is_shown_to_nobody(web: str) -> None:
