@@ -1,4 +1,4 @@
-"""One finding at a file and line, in every format of code hosts and CI servers: GitHub, GitLab, JUnit and SARIF."""
+"""Findings at a file and line, in the formats of code hosts and CI servers: GitHub, GitLab, JUnit and SARIF."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from replay.json import JSON
 
 
 class FindingLevel(StrEnum):
-    """How grave a finding is, in the words of SARIF."""
+    """Severity of a finding, in the words of SARIF."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -27,7 +27,7 @@ class FindingLevel(StrEnum):
 
 
 class FindingRule(Struct, frozen=True):
-    """A class of findings: a sentence, and what to do."""
+    """A class of findings, with a description and advice."""
 
     id: str
     summary: str
@@ -57,13 +57,13 @@ class Annotation(Struct, frozen=True):
 
     @property
     def uri(self) -> str:
-        """The file relative to the working directory, as a URI; an absolute `file:` URI where it lies elsewhere."""
+        """The file relative to the working directory, as a URI. A file elsewhere has an absolute `file:` URI."""
         path = _relative(self.path)
         return Path(path).as_uri() if Path(path).is_absolute() else quote(path)
 
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that stay the same from run to run."""
+        """Hash of 32 hexadecimal digits that stays the same from run to run."""
         parts = (self.rule, _relative(self.path), self.subject, self.detail)
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -78,7 +78,7 @@ class Annotations(Struct, frozen=True):
 
 
 def _relative(path: str) -> str:
-    """A path as seen from the working directory, with `/`; as it is where it lies elsewhere."""
+    """Return a path relative to the working directory, with `/`. A path elsewhere stays as it is."""
     if not path:
         return ""
     path_from_here = os.path.relpath(path)
@@ -99,12 +99,12 @@ def _github_lines(annotations: Annotations) -> Iterator[str]:
 
 
 def github_data(text: str) -> str:
-    """The message of a workflow command, escaped."""
+    """Return the message of a workflow command, escaped."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def github_property(text: str) -> str:
-    """A property of a workflow command, escaped."""
+    """Return a property of a workflow command, escaped."""
     return github_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
@@ -156,7 +156,7 @@ def _case(suite: ET.Element, path: str, name: str, group: Iterable[Annotation]) 
 
 
 def clean(text: str) -> str:
-    """Text without the characters that XML 1.0 has no place for."""
+    """Return text with U+FFFD for the characters that XML 1.0 does not allow."""
     return "".join(
         each
         if each in "\t\n" or (each >= " " and each not in "\ufffe\uffff" and not "\ud800" <= each <= "\udfff")
@@ -170,7 +170,7 @@ _HOME = "https://kubernetes.io/docs/reference/access-authn-authz/validating-admi
 
 
 def _sarif(annotations: Annotations) -> str:
-    """A log of one run: rules with their help, and results with relative URIs and fingerprints that stay the same."""
+    """Return a log of one run: rules with their help, and results with relative URIs and stable fingerprints."""
     names = sorted({each.rule for each in annotations.findings})
     driver = {
         "name": "replay",

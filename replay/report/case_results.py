@@ -17,7 +17,7 @@ _MOST_MARKS = 60
 
 
 def text_lines(report: CaseReport) -> Iterator[str]:
-    """A mark for each case, then what differs, then a summary."""
+    """Yield a mark for each case, then the differences, then a summary."""
     for suite, results in groupby(report.results, key=lambda result: result.suite):
         marks = "".join(_MARKS[result.status] for result in results)
         for start in range(0, len(marks), _MOST_MARKS):
@@ -40,7 +40,7 @@ def text_lines(report: CaseReport) -> Iterator[str]:
 
 
 def _reason_lines(report: CaseReport) -> Iterator[str]:
-    """The reasons for which cases are skipped, with how many each keeps from running."""
+    """Yield the reasons for skipped cases, with the number of cases for each."""
     reasons = Counter(result.lines[0] for result in report.results if result.status is Status.SKIPPED)
     if reasons:
         yield _ruled("skipped")
@@ -76,7 +76,7 @@ def _tally(report: CaseReport) -> str:
 
 
 def junit_lines(report: CaseReport) -> Iterator[str]:
-    """The `testsuites` element that CI servers read."""
+    """Yield the `testsuites` element that CI servers read."""
     root = ET.Element("testsuites", _counts(report.results))
     for suite, suite_results in groupby(report.results, key=lambda result: result.suite):
         results = tuple(suite_results)
@@ -104,7 +104,7 @@ def _counts(results: tuple[CaseResult, ...]) -> dict[str, str]:
 
 
 def tap_lines(report: CaseReport) -> Iterator[str]:
-    """The Test Anything Protocol, version 14."""
+    """Yield the Test Anything Protocol, version 14."""
     yield "TAP version 14"
     yield f"1..{len(report.results)}"
     for number, result in enumerate(report.results, 1):
@@ -121,7 +121,7 @@ def tap_lines(report: CaseReport) -> Iterator[str]:
 
 
 def github_lines(report: CaseReport) -> Iterator[str]:
-    """An annotation for each case that did not end as expected."""
+    """Yield an annotation for each case that did not end as expected."""
     for result in report.results:
         if result.status in (Status.FAILED, Status.ERROR):
             where = f"file={github_property(result.path)}" + (f",line={result.line}" if result.line else "")
@@ -131,7 +131,7 @@ def github_lines(report: CaseReport) -> Iterator[str]:
 
 
 def json_lines(report: CaseReport) -> Iterator[str]:
-    """Everything as one document."""
+    """Yield all results as one document."""
     coverage = report.coverage
     document = {
         "counts": {

@@ -1,4 +1,4 @@
-"""What conversions write: `replay convert` static manifests, `replay check --migrate` policies of CEL."""
+"""Output of conversions: `replay convert` (static manifests) and `replay check --migrate` (CEL policies)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replay.report.render.document import inert, plural
 def conversion_lines(
     conversion: Conversion, paths: Sequence[Path], configuration: Path | None, server_directory: str
 ) -> Iterator[str]:
-    """Lines for a terminal: a file with its objects, what is left with its place first, then the next steps."""
+    """Yield lines for a terminal: each file with its objects, the objects left out with positions, then the next steps."""
     for path, file in zip(paths, conversion.files, strict=True):
         names = ", ".join(f"{each['kind']}/{each['metadata']['name']}" for each in file.objects)
         yield f"{path}: {inert(names)}"
@@ -35,11 +35,11 @@ def conversion_lines(
 
 
 _MOST_REASONS = 12
-"""How many reasons are shown: with the other lines they fit on one screen."""
+"""Maximum number of reasons that are shown. With the other lines they fit on one screen."""
 
 
 def migration_lines(rules: Sequence[Migrated]) -> Iterator[str]:
-    """Manifests that a set may hold; a rule without policies is a comment with the reason."""
+    """Yield manifests for a set. A rule without policies becomes a comment with the reason."""
     said = sum(bool(each.policies) for each in rules)
     yield f"# {said} of {len(rules)} rules are written as policies of CEL.\n"
     for each in rules:
@@ -50,7 +50,10 @@ def migration_lines(rules: Sequence[Migrated]) -> Iterator[str]:
 
 
 def migration_summary(rules: Sequence[Migrated], out: Path) -> Iterator[str]:
-    """Lines for a terminal where the policies are in a file: what is in it, and why rules are not, the most frequent reason first."""
+    """Yield a summary for a terminal if the policies are in a file.
+
+    It has the number of policies, and the reasons for rules without policies, the most frequent first.
+    """
     written = [each for each in rules if each.policies]
     policies = sum(len(each.policies) for each in written)
     yield f"{out}: {plural(policies, 'policy of CEL', 'policies of CEL')} for {len(written)} of {plural(len(rules), 'rule')}"
@@ -68,7 +71,7 @@ def migration_summary(rules: Sequence[Migrated], out: Path) -> Iterator[str]:
 
 
 def migration_json(rules: Sequence[Migrated]) -> JSON:
-    """The same as a document."""
+    """Return the migrated rules as a JSON document."""
     return {
         "rules": [
             {
@@ -82,6 +85,6 @@ def migration_json(rules: Sequence[Migrated]) -> JSON:
 
 
 def _comment(text: str) -> str:
-    """A line that ends where it should, whatever names and messages hold."""
+    """Return a comment line. Characters of names and messages that could end it become spaces."""
     shown = "".join(each if each.isprintable() else " " for each in text)
     return f"# {shown}\n"

@@ -34,7 +34,7 @@ _HEADER = "rules are tried from the top, and the first that matches counts"
 
 
 def _audit_policy_yaml(policy: AuditPolicy, about: Sequence[str] = ()) -> str:
-    """The document, each rule with its reason; `about` are lines of comment at its head."""
+    """Return the YAML document, with the reason of each rule. `about` are comment lines at its head."""
     lines = [
         *(f"# {line}" for line in (*about, *policy.notes)),
         "apiVersion: audit.k8s.io/v1",
@@ -68,7 +68,7 @@ def _flow(values: Iterable[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A double-quoted scalar: JSON's are YAML's too."""
+    """Return a double-quoted scalar. Those of JSON are also valid in YAML."""
     return json.dumps(text)
 
 
@@ -76,7 +76,7 @@ ROWS = 12
 
 
 def coverage_document(result: CoverageResult, *, rows: int = ROWS) -> Document:
-    """The document with at most `rows` rows a table."""
+    """Return the document, with at most `rows` rows in a table."""
     names = " and ".join(inert(each.name) for each in result.sets) or "any policy"
     decided, total = totals(result.coverage)
     verdict = f"{share(decided, total)} of {plural(total, 'request')} can be determined for {names}."
@@ -91,7 +91,7 @@ def coverage_document(result: CoverageResult, *, rows: int = ROWS) -> Document:
 
 
 def coverage_screen(result: CoverageResult) -> Document:
-    """The first screen of the report."""
+    """Return the first screen of the report."""
     document = coverage_document(result)
     steps = [
         ("replay coverage … --full", "every table, and the audit policy"),
@@ -101,7 +101,7 @@ def coverage_screen(result: CoverageResult) -> Document:
 
 
 def totals(coverage: Coverage) -> tuple[int, int]:
-    """`(decided, all)` requests that reached validation."""
+    """Return `(decided, all)` requests that reached validation."""
     decided = coverage.decided.total()
     return decided, decided + coverage.undetermined.total()
 
@@ -188,7 +188,7 @@ def _counts(name: str, caption: str, coverage: Coverage, index: int, rows: int) 
 
 
 def grouped(counts: Counter[RequestKind], index: int) -> Counter[str]:
-    """Counts by one field of their kind."""
+    """Return the counts by one field of the request kind."""
     counter: Counter[str] = Counter()
     for kind, count in counts.items():
         counter[kind[index]] += count
@@ -222,7 +222,7 @@ def policy_text(result: CoverageResult) -> str:
 
 
 def coverage_json(result: CoverageResult) -> dict[str, JSON]:
-    """The result as one JSON value; sizes in bytes."""
+    """Return the result as one JSON value. Sizes are in bytes."""
     decided, total = totals(result.coverage)
     return {
         "log": {"names": list(result.log.names), "events": result.log.events, "admission": result.log.admission},

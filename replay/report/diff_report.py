@@ -1,4 +1,7 @@
-"""Output of `replay diff` as text, Markdown and JSON: of two manifest sets, of pairs of policies, of the sources of a template."""
+"""Output of `replay diff` as text, Markdown and JSON.
+
+It compares two manifest sets, pairs of policies, or the two sources of a template.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def _field_text(field: FieldDiff) -> Iterator[str]:
 
 
 def diff_markdown(differences: Sequence[ObjectDiff]) -> Iterator[str]:
-    """A list for a pull request."""
+    """Yield a list for a pull request."""
     if not differences:
         yield NO_DIFFERENCE.capitalize() + "."
     for each in differences:
@@ -53,7 +56,7 @@ def diff_markdown(differences: Sequence[ObjectDiff]) -> Iterator[str]:
 
 
 def _code_span(text: str) -> str:
-    """A code span on one line; backticks inside need more around them."""
+    """Return a code span on one line. Backticks inside need more backticks around them."""
     line = " ".join(text.split())
     fence = "`"
     while fence in line:
@@ -63,7 +66,7 @@ def _code_span(text: str) -> str:
 
 
 def diff_json(differences: Sequence[ObjectDiff]) -> list[JSON]:
-    """Plain JSON: `kind`, `name`, `change`, `newName`, and the `fields` with `before` and `after`."""
+    """Return plain JSON: `kind`, `name`, `change`, `newName`, and the `fields` with `before` and `after`."""
     return [
         {
             "kind": each.kind,
@@ -83,7 +86,7 @@ _WIDTH = 160
 
 
 def pairs_text(compared: Sequence[PairComparison], *, code: str = "") -> Iterator[str]:
-    """Yield the answer, then each differing pair with an example request; `code` quotes names."""
+    """Yield the answer, then each differing pair with an example request. `code` is the quote around names."""
     differing = [each for each in compared if each.differs]
     yield f"{number(len(differing))} of {plural(len(compared), 'pair')} of policies decide requests of the log otherwise."
     for each in compared:
@@ -105,7 +108,7 @@ def _short(message: str) -> str:
 
 
 def pairs_json(compared: Sequence[PairComparison]) -> JSON:
-    """Every pair with all its witnesses."""
+    """Return every pair with all its witnesses."""
     return [{**to_builtins(each), "differs": each.differs} for each in compared]
 
 
@@ -113,7 +116,7 @@ _ALLOWED = "allowed"
 
 
 def sources_text(result: SourceComparison, rows: int = 20) -> Iterator[str]:
-    """Lines for a terminal: the answer, then at most `rows` requests of each kind."""
+    """Yield lines for a terminal: the answer, then at most `rows` requests of each kind."""
     yield _verdict(result)
     for title, answers in _groups(result):
         yield ""
@@ -126,7 +129,7 @@ def sources_text(result: SourceComparison, rows: int = 20) -> Iterator[str]:
 
 
 def sources_markdown(result: SourceComparison, rows: int = 20) -> Iterator[str]:
-    """The same for a pull request."""
+    """Yield lines for a pull request: the answer, then at most `rows` requests of each kind."""
     yield _verdict(result)
     for title, answers in _groups(result):
         yield ""
@@ -140,7 +143,7 @@ def sources_markdown(result: SourceComparison, rows: int = 20) -> Iterator[str]:
 
 
 def sources_json(result: SourceComparison) -> JSON:
-    """Everything as plain values."""
+    """Return the comparison as plain values."""
     return {
         "templates": list(result.templates),
         "requests": result.requests,

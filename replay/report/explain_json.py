@@ -1,4 +1,4 @@
-"""An explanation as plain values."""
+"""The explanation of a request as plain values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replay.report.explain_report import Explained, SetExplanation, explain_docu
 
 
 def explain_json(explained: Explained, zone: tzinfo = UTC) -> dict[str, Any]:
-    """Everything as plain values; expressions with their parts as the lines of the document."""
+    """Return an explanation as plain values. Expressions with their parts are the lines of the document."""
     request, text = explained.request, explained.concealer.text
     record, denial = request.record, explained.observed.denial
     document = replace(explain_document(explained, zone), sections=())

@@ -1,4 +1,4 @@
-"""Explanation of one request through the chain, with Secrets kept out of it."""
+"""Explanation of one request through the chain, without the contents of Secrets."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Concealer:
     """Redaction of an explanation."""
 
     def __init__(self, redactor: Redactor) -> None:
-        """`redactor` knows what must not appear of the request."""
+        """`redactor` knows which parts of the request must not appear."""
         self._redactor = redactor
 
     def value(self, text: str, value: Value) -> Value:
-        """The value of the part of an expression that reads `text`."""
+        """Return the value of an expression's part, redacted if needed. `text` is the text of the part."""
         plain = untyped(value)
         if not self._redactor.redact or not isinstance(plain, str | bytes | list | dict):
             return value
@@ -62,11 +62,11 @@ class Concealer:
         return value if isinstance(plain, bytes) else self._redactor.object(plain)
 
     def text(self, text: str) -> str:
-        """A message or an annotation."""
+        """Return a message or an annotation, redacted."""
         return self._redactor.text(text)
 
     def patch(self, patch: Iterable[JSON]) -> tuple[JSON, ...]:
-        """A JSON patch."""
+        """Return a JSON patch, redacted."""
         return self._redactor.patch(patch)
 
 
@@ -75,7 +75,7 @@ _TONES = {Verdict.DENIED: Tone.BAD, Verdict.UNDETERMINED: Tone.WARN, Verdict.NOT
 
 
 class SetExplanation(Struct, frozen=True):
-    """Decision of one set, and the explanation of each of its policies; none if the request reached none."""
+    """Decision of one set, with the explanation of each policy. There are none if the request did not reach admission."""
 
     name: str
     decision: Decision
@@ -86,26 +86,26 @@ class SetExplanation(Struct, frozen=True):
 
     @property
     def policies(self) -> tuple[PolicyExplanation, ...]:
-        """Return all policies in order of evaluation."""
+        """All policies, in order of evaluation."""
         first = (policy for each in self.passes if each.number == 1 for policy in each.policies)
         return (*first, *self.validating)
 
     @property
     def steps(self) -> Iterator[tuple[int, PolicyExplanation]]:
-        """Every policy as often as it runs, with the number of the pass; validating ones have none, and 0 here."""
+        """Every policy as often as it runs, with the number of the mutating pass, or 0 for validating policies."""
         yield from ((each.number, policy) for each in self.passes for policy in each.policies)
         yield from ((0, policy) for policy in self.validating)
 
     @property
     def is_reinvoked(self) -> bool:
-        """Whether anything of the mutating phase runs twice."""
+        """Whether any part of the mutating phase runs twice."""
         return any(each.number > 1 for each in self.passes)
 
 
 class Explained(Struct, frozen=True):
-    """A request, or one object of a `deletecollection`; `repeats` are other events with its auditID.
+    """A request, or one object of a `deletecollection`. `repeats` are other events with its auditID.
 
-    `workload` owns its object; `owner` is the value of the namespace's label, empty if there is none.
+    `workload` owns its object. `owner` is the value of the namespace's label, or empty.
     """
 
     log: str
@@ -120,11 +120,11 @@ class Explained(Struct, frozen=True):
     owner: str = ""
     decided_in: DecidedIn = NOWHERE
     authorized: tuple[tuple[str, Authorization], ...] = ()
-    """The authorizers' decisions of each set that names authorizers."""
+    """The authorizers' decision under each set that names authorizers."""
 
 
 def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
-    """The page that an engineer opens."""
+    """Return the whole explanation."""
     record = explained.request.record
     sections = [
         _policy(explained, each, number, policy)
@@ -235,7 +235,7 @@ def _knowledge(explained: Explained) -> Section:
 
 
 def _known(name: str, basis: str, value: Any) -> Iterator[str]:
-    """How a part is known, and what of it is not: the paths together that share a reason."""
+    """Yield how a part is known, and which of its paths are unknown. Paths with the same reason are on one line."""
     yield f"{name}: {basis}"
     gaps = value.missing if isinstance(value, PartialObject) else (value,) if isinstance(value, Missing) else ()
     paths: dict[str, list[str]] = {}
@@ -270,7 +270,7 @@ def _observed(explained: Explained) -> Section:
 
 
 def _decision(explained: Explained, each: SetExplanation) -> Section:
-    """The verdict of a set."""
+    """Return the section with the verdict of a set."""
     decision, text = each.decision, explained.concealer.text
     denials = [
         f"{'masked' if d.message != decision.denials[0].message else 'first'} denial: {d.policy} ({d.reason} {d.code}): {text(d.message)}"
@@ -324,7 +324,7 @@ def _policy(explained: Explained, each: SetExplanation, number: int, policy: Pol
 
 
 def _denies(policy: PolicyExplanation) -> bool:
-    """Whether it is what denies the request."""
+    """Return whether the policy denies the request."""
     return any(b.outcome.startswith(("denies", "refused")) for b in policy.bindings if not b.mismatch)
 
 
@@ -351,7 +351,7 @@ def _binding_lines(explained: Explained, binding: BindingExplanation) -> Iterato
 
 
 def step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
-    """An expression: its value and cost, its text, and its parts with their values."""
+    """Yield the lines of an expression: its value and cost, its text, and its parts with their values."""
     concealer, expression = explained.concealer, " ".join(step.compiled.expression.split())
     value = concealer.text(shown(concealer.value(expression, step.value)))
     effect = f"; {concealer.text(step.effect)}" if step.effect else ""
@@ -363,14 +363,14 @@ def step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
 
 
 def _others(each: SetExplanation) -> Section:
-    """The policies that do not match, with the first criterion that fails."""
+    """Return the section with the policies that do not match, with the first criterion that fails."""
     lines = [inert(f"{policy.policy}: {reason(policy)}") for policy in each.policies if not policy.matches]
     blocks = (Listing("The first criterion that fails", "\n".join(lines)),) if lines else ()
     return Section(f"{each.name}-others", f"Policies of the {each.name} set that do not match", "", blocks, quiet=True)
 
 
 def _called_again(each: SetExplanation) -> Section:
-    """The webhooks of the second pass."""
+    """Return the section with the webhooks of the second pass."""
     names = [inert(name) for again in each.passes for name in again.webhooks]
     blocks = (Listing("", "\n".join(names)),) if names else ()
     return Section(f"{each.name}-again", "Webhooks that would be called again in pass 2", "", blocks)
@@ -394,7 +394,7 @@ def _webhooks(explained: Explained, each: SetExplanation) -> Section:
 
 
 def reason(policy: PolicyExplanation) -> str:
-    """Why a policy does not match."""
+    """Return why a policy does not match."""
     reasons = dict.fromkeys(f"binding {each.binding}: {each.mismatch}" for each in policy.bindings)
     return policy.mismatch or "; ".join(reasons) or "no binding"
 

@@ -1,7 +1,7 @@
-"""An expression with the values of its parts under it, one line a part, indented as the parts nest.
+"""An expression with the values of its parts below it, one line for each part, indented like the parts.
 
-What was not evaluated, because something before it decided, says so. Of a macro the first and the last rounds are drawn: the
-last one is where `all` and `exists` were decided.
+Parts that were not evaluated are marked. Of a macro, only the first and the last rounds are shown. The last round is
+the one that decides `all` and `exists`.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _INDICES = frozenset({operator.INDEX, operator.OPT_INDEX, operator.OPT_SELECT})
 _LOGICAL = frozenset({operator.LOGICAL_AND, operator.LOGICAL_OR})
 
 Conceal = Callable[[str, Value], Value]
-"""Given the text of a part and its value: what may be shown of the value."""
+"""Function that takes the text of a part and its value, and returns the value that may be shown."""
 
 
 def expression_lines(ast: Ast, trace: Trace, conceal: Conceal) -> list[str]:
-    """The parts of an expression that are worth a line, each `text → value`; the expression itself is not among them."""
+    """Return a line `text → value` for each part of an expression that matters, without the expression itself."""
     return list(_Drawing(ast, conceal).parts(ast.expr, trace, 0))
 
 
 _BEGUN = re.compile(r"(?<!\w)\w{2,24}$")
-"""Start of a word of usual length, where a text is cut."""
+"""Pattern of the first characters of a word of usual length, at the place where a text is cut."""
 
 
 def shown(value: Value) -> str:  # noqa: PLR0911 - one form a kind of value
-    """A value in a line, cut where it is long: JSON where it is JSON, else as the server would print it."""
+    """Return a value on one line, cut if it is long. It is JSON if possible, otherwise in the server's form."""
     if isinstance(value, PartialValue):
         return f"partly known; missing {', '.join(each.path for each in value.missing)}"  # type: ignore[attr-defined]
     if isinstance(value, Unknown):
@@ -87,7 +87,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 class _Drawing:
-    """One tree, drawn with the values of a trace."""
+    """One expression tree, drawn with the values of a trace."""
 
     def __init__(self, ast: Ast, conceal: Conceal) -> None:
         self._ast = ast
@@ -106,7 +106,7 @@ class _Drawing:
             yield from self.parts(node, trace, depth + 1)
 
     def parts(self, node: Expr, trace: Trace, depth: int) -> Iterator[str]:
-        """The lines of the parts of a node."""
+        """Yield the lines of the parts of a node."""
         if isinstance(node, Comprehension):
             yield from self._fold(node, trace, depth)
             return
@@ -114,7 +114,7 @@ class _Drawing:
             yield from self.entry(part, trace, depth)
 
     def _operands(self, node: Expr) -> Sequence[Expr]:
-        """The parts that a reader looks at; a path such as `object.spec.replicas` is one part."""
+        """Return the parts that matter to a reader. A path such as `object.spec.replicas` is one part."""
         written = self._ast.macro_calls.get(node.id)
         if isinstance(written, Call) and not isinstance(node, Select):
             return [*([written.target] if written.target else []), *written.args[1:]]
@@ -130,7 +130,7 @@ class _Drawing:
         return [*([node.target] if node.target else []), *node.args]
 
     def _terms(self, node: Expr, function: str) -> list[Expr]:
-        """A chain of `&&` or `||` is one level, however the parser balanced it."""
+        """Return the terms of a chain of `&&` or `||`, which are one level however the parser balanced them."""
         if isinstance(node, Call) and node.function == function and node.id not in self._ast.macro_calls:
             return [term for arg in node.args for term in self._terms(arg, function)]
         return [node]
@@ -148,14 +148,14 @@ class _Drawing:
                 return [*([] if isinstance(node, Ident) else [node]), *keys]
 
     def _value(self, node: Expr, trace: Trace) -> tuple[bool, Value]:
-        """The value of a part; where a path ends early in an error, that is reported for the name it begins with."""
+        """Return whether a part has a value, and the value. A path that ends early in an error has it at its first name."""
         root = node
         while isinstance(root, Select) or (isinstance(root, Call) and root.function in _INDICES):
             root = root.operand if isinstance(root, Select) else root.args[0]
         return trace.find(node.id, root.id)
 
     def _fold(self, node: Comprehension, trace: Trace, depth: int) -> Iterator[str]:
-        """The range of a macro, then its rounds."""
+        """Yield the range of a macro, then its rounds."""
         written = self._ast.macro_calls.get(node.id)
         yield from self.entry(node.iter_range, trace, depth)
         if not isinstance(written, Call):

@@ -1,4 +1,4 @@
-"""Output of `replay check`: text, JSON, GitHub workflow commands, SARIF 2.1.0; of `--authorization`, text and JSON."""
+"""Output of `replay check`: text, JSON, GitHub workflow commands and SARIF 2.1.0. With `--authorization`, text and JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEVELS = {
 
 
 def findings_text(checked: CheckedSet) -> Iterator[str]:
-    """Lines for a terminal: each finding with its place, then what the server does with the set."""
+    """Yield lines for a terminal: each finding with its place, then what the server does with the set."""
     for finding in checked.findings:
         yield _line(finding)
     yield from checked.hints
@@ -72,7 +72,7 @@ def _plural(count: int, noun: str) -> str:
 
 
 def directory_json(directory: LoadedDirectory) -> dict[str, JSON]:
-    """One directory as one plugin loads it, in the form of the manifests corpus (`DIR` stands for the directory)."""
+    """Return one directory as one plugin loads it, in the form of the manifests corpus (`DIR` stands for the directory)."""
     error = directory.error
     return {
         "ok": error is None,
@@ -87,7 +87,7 @@ def directory_json(directory: LoadedDirectory) -> dict[str, JSON]:
 
 
 def checked_json(checked: CheckedSet) -> dict[str, JSON]:
-    """A checked set: of one directory what `directory_json` says, else the plugins in the order of the chain."""
+    """Return a checked set: `directory_json` for a single directory, otherwise the plugins in the order of the chain."""
     findings = [finding_json(finding) for finding in checked.findings]
     if checked.configuration is not None:
         return {**_configuration_json(checked), "findings": findings}
@@ -102,7 +102,7 @@ def checked_json(checked: CheckedSet) -> dict[str, JSON]:
 
 
 def _api_json(api: LoadedApi) -> dict[str, JSON]:
-    """A set's `api/` in the form of a directory, which has a hash besides."""
+    """Return a set's `api/` in the form of a directory, but without a hash."""
     objects = [{"kind": loaded.kind, "name": loaded.name, "defaulted": loaded.value} for loaded in api.objects]
     refused = None if api.error is None else _without_directory(api.error, api.path)
     return {"path": api.path, "ok": refused is None, "error": refused, "objects": [] if refused else objects}
@@ -131,7 +131,7 @@ def _without_directory(text: str, directory: str) -> str:
 
 
 def finding_json(finding: Finding) -> dict[str, JSON]:
-    """A finding with its place; `first` marks what the server itself tells."""
+    """Return a finding with its place. `first` marks the server's own refusal."""
     return {
         "severity": finding.severity.value,
         "name": finding.name,
@@ -146,7 +146,7 @@ def finding_json(finding: Finding) -> dict[str, JSON]:
 
 
 def findings_annotations(checked: Iterable[CheckedSet]) -> Annotations:
-    """The findings of sets at their places; the files of a set without any are clean."""
+    """Return the findings of sets at their places. Files of a set without findings are clean."""
     sets = list(checked)
     annotations = [_annotation(finding) for each in sets for finding in each.findings]
     rules = {
@@ -192,7 +192,7 @@ def configuration_check_text(name: str, checked: Checked) -> Iterator[str]:
 
 
 def configuration_check_json(checked: Checked) -> JSON:
-    """`ok`, `error` and `result`; `panic` where the server dies, `warnings` where there are any."""
+    """Return `ok`, `error` and `result`. `panic` is there if the server panics, `warnings` if there are any."""
     fields: JSON = {"ok": checked.is_accepted, "error": checked.error or "", "result": checked.result.value}
     if checked.result is LoadResult.PANIC:
         fields["panic"] = PANIC

@@ -35,16 +35,17 @@ from replay.report.render.document import (
 from replay.report.render.screen import WIDTH, cut, first_screen, part_of
 
 _NEWEST = 3
-"""How many decisions the first screen lists."""
+"""Number of decisions on the first screen."""
 OBSERVED, REPLAYED = "observed", "replayed"
 
 
 class PastDecision(Struct, frozen=True):
-    """One thing that a policy or webhook did to a request.
+    """One action of a policy or webhook on a request.
 
-    `at` is in microseconds since the epoch. `basis` is `observed` where the log itself says it, `replayed` where only a
-    replay of the set in force does. `workload` owns the object. For webhooks `binding` is the configuration. `workspace` and
-    `policy_workspace` are the paths of those of kcp, of the request and of the policy, empty elsewhere. `source` names the field or annotation.
+    `at` is in microseconds since the epoch. `basis` is `observed` if the log has the action, and `replayed` if only a
+    replay of the set in force shows it. `workload` owns the object. For webhooks, `binding` is the configuration.
+    `workspace` and `policy_workspace` are kcp paths of the request and of the policy, and empty elsewhere. `source`
+    names the field or annotation.
     """
 
     at: int
@@ -74,18 +75,18 @@ class PastDecision(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """The policy or webhook, with the workspace of kcp that it is of; a built-in plugin is of none."""
+        """The policy or webhook, with its kcp workspace. A built-in plugin has none."""
         is_placed = self.policy_workspace and self.plugin in ("policy", "webhook")
         return f"{self.policy_workspace}/{self.policy}" if is_placed else self.policy
 
     @property
     def object(self) -> str:
-        """Return `namespace/name`, as far as known."""
+        """Name of the object as `namespace/name`, as far as known."""
         return f"{self.namespace}/{self.object_name}" if self.namespace else self.object_name
 
 
 class Lookup(Struct, frozen=True):
-    """The answer to one question; `notes` say what the log cannot tell, `period` is that of the log or of the question."""
+    """The answer to one question. `notes` say what the log cannot show. `period` is that of the log or of the question."""
 
     log: str
     question: Mapping[str, str]
@@ -98,12 +99,12 @@ class Lookup(Struct, frozen=True):
 
     @property
     def requests(self) -> int:
-        """How many requests the log itself tells of."""
+        """Number of requests with an observed action."""
         return len({each.audit_id for each in self.observed})
 
 
 def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Document:
-    """The document; at most `rows` single decisions, the last ones, are listed."""
+    """Return the document. It lists at most `rows` single decisions, which are the last ones."""
     first, last = lookup.period
     question = (
         ", ".join(f"{name} {value}" for name, value in lookup.question.items()) or "all actions except annotations"
@@ -133,7 +134,7 @@ def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Docum
 
 
 def lookup_screen(lookup: Lookup, zone: tzinfo = UTC) -> Document:
-    """The first screen of the answer."""
+    """Return the first screen of the answer."""
     steps = [("replay lookup … --full", "every table, and the newest decisions")]
     if lookup.observed:
         newest = max(lookup.observed, key=lambda each: each.seq)
@@ -178,14 +179,17 @@ def _facts(lookup: Lookup, zone: tzinfo) -> Iterable[Fact]:
 
 
 class Lasting(NamedTuple):
-    """Whether something still happens at the end of a period; `goes_on` is None for what happened once."""
+    """Whether something still happens at the end of a period. `goes_on` is None if it happened once."""
 
     goes_on: bool | None
     text: str
 
 
 def lasting(decisions: Sequence[PastDecision], end: int) -> Lasting:
-    """What the times of decisions tell of it: it goes on where it was never seen to pause for longer than it does at the end (microseconds)."""
+    """Return whether the decisions still happen at `end` (microseconds).
+
+    They do if the time since the last one is not longer than the longest earlier pause.
+    """
     times = sorted({each.at for each in decisions})
     quiet = max(end - times[-1], 0)
     if len(times) == 1:
@@ -202,7 +206,7 @@ _LASTING = {True: "yes", False: "no", None: "once"}
 
 
 def _narrow_lines(each: PastDecision, zone: tzinfo) -> Iterable[str]:
-    """Two lines that fit the first screen: the policy and the message give way, never the auditID."""
+    """Yield two lines that fit the first screen. The policy and the message are cut, but never the auditID."""
     start, end = f"{moment(each.at, zone)}  {each.action}  ", f"  {inert(each.audit_id)}"
     yield f"{start}{cut(each.label, max(WIDTH - 2 - len(start) - len(end), 8))}{end}"
     _, about, *_ = _lines(each, zone)
@@ -243,7 +247,7 @@ def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
 
 
 def _by_workload(decisions: Sequence[PastDecision], zone: tzinfo, limit: int) -> Section:
-    """Requests by the workload that a team would talk about, and by action."""
+    """Return the section with requests by the responsible workload and by action."""
     groups: dict[tuple[str, str, str], list[PastDecision]] = {}
     for each in decisions:
         groups.setdefault((each.namespace, each.workload, each.action), []).append(each)
@@ -276,11 +280,14 @@ def _requests(decisions: Iterable[PastDecision]) -> int:
 
 _HOUR = 3600 * MICROSECONDS
 _BY_MINUTE, _BY_HOUR = 3 * _HOUR, 96 * _HOUR
-"""Periods up to which requests are counted by the minute, and by the hour."""
+"""Lengths of periods up to which requests are counted by the minute, and by the hour."""
 
 
 def _by_time(lookup: Lookup, zone: tzinfo, limit: int) -> Section:
-    """Requests by hour, by minute in a short log and by day in a long one, the latest first."""
+    """Return the section with requests by time, the latest first.
+
+    They are by hour, by minute in a short log, and by day in a long one.
+    """
     length = lookup.period[1] - lookup.period[0]
     noun = "minute" if length <= _BY_MINUTE else "hour" if length <= _BY_HOUR else "day"
     groups: dict[datetime, list[PastDecision]] = {}
@@ -309,7 +316,7 @@ def _by_time(lookup: Lookup, zone: tzinfo, limit: int) -> Section:
 
 
 def _by(noun: str, decisions: Sequence[PastDecision]) -> Section:
-    """Requests by user, namespace or workspace, and action."""
+    """Return the section with requests by user, namespace or workspace, and by action."""
     groups: dict[tuple[str, str], set[str]] = {}
     policies: dict[tuple[str, str], set[str]] = {}
     for each in decisions:
@@ -333,7 +340,10 @@ def _listed(section: Section, decisions: Sequence[PastDecision], zone: tzinfo, l
 
 
 def _lines(each: PastDecision, zone: tzinfo) -> Iterable[str]:
-    """Two lines: when, what and which; who, on what and why. Whole auditIDs, because people copy them."""
+    """Yield two lines of a decision: time, action, policy and request; then user, object and reason.
+
+    The auditID is whole, because people copy it.
+    """
     yield f"{moment(each.at, zone)}  {each.action}  {inert(each.label)}  {inert(each.audit_id)}"
     about = f"{each.username} {each.verb} {each.resource} {each.object}".rstrip("/ ")
     about += f" ({each.workload})" if each.workload else ""
@@ -355,7 +365,7 @@ def _section(
 
 
 def lookup_json(lookup: Lookup, zone: tzinfo = UTC) -> dict[str, Any]:
-    """Everything, as plain values."""
+    """Return the answer as plain values."""
     first, last = (_time(at, zone) for at in lookup.period)
     return {
         "log": lookup.log,
@@ -404,7 +414,7 @@ def _decision(each: PastDecision, zone: tzinfo) -> dict[str, Any]:
 
 
 def authorization_lookup_document(lookup: AuthorizationLookup, rows: int) -> Document:
-    """The most frequent sorts of requests first."""
+    """Return the document of the authorizers' decisions, with the most frequent kinds of requests first."""
     columns = (
         Column("decision"),
         Column("user", Align.CODE),
@@ -436,7 +446,7 @@ def authorization_lookup_document(lookup: AuthorizationLookup, rows: int) -> Doc
 
 
 def authorization_lookup_json(lookup: AuthorizationLookup) -> JSON:
-    """Every sort of requests."""
+    """Return every kind of requests as JSON."""
     return [
         {**each._asdict(), "requests": count, "firstAuditID": lookup.first[each]} for each, count in _ordered(lookup)
     ]

@@ -1,4 +1,4 @@
-"""The report of `replay mutations`: who changed objects between the request and the storage."""
+"""Report of `replay mutations`: who changed objects between the request and the storage."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from replay.report.render.document import (
 ROWS = 12
 EXAMPLES = 4
 MOST_LINES = 16
-"""How many operations of an example are shown."""
+"""Maximum number of operations of an example."""
 
 _NAMED = (Actor.WEBHOOK, Actor.POLICY, Actor.UNKNOWN)
-"""Those that have names to tell apart."""
+"""Actors with names."""
 
 Groups = list[tuple[ChangedBy, ChangeCell]]
 _TITLES = {
@@ -54,7 +54,7 @@ _TITLES = {
 
 
 def mutations_document(result: MutationsResult, *, rows: int = ROWS) -> Document:
-    """The document with at most `rows` rows a table."""
+    """Return the document, with at most `rows` rows in a table."""
     attributions = result.attributions
     sections = [_section(actor, attributions, rows) for actor in _TITLES]
     sections.append(_not_compared(attributions, rows))
@@ -69,7 +69,7 @@ def mutations_document(result: MutationsResult, *, rows: int = ROWS) -> Document
 
 
 def mutations_json(result: MutationsResult) -> str:
-    """The result as one JSON document, with a line end."""
+    """Return the result as one JSON document, with a line end."""
     attributions = result.attributions
     value = {
         "compared": attributions.compared,

@@ -1,4 +1,7 @@
-"""The line format of `--outcomes`: one JSON object per request that admission saw. It is an interface; the README documents it."""
+"""The line format of `--outcomes`: one JSON object for each request that admission saw.
+
+It is an interface, documented in the README.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _PLANNED = "candidatePolicyWorkspace"
 
 
 def outcome_line(outcome: Outcome) -> bytes:
-    """One line without its end; `item` and what a mutating phase adds stand there only where they say something."""
+    """Return one line without its end. `item` and the fields of the mutating phase are left out if they say nothing."""
     value: dict[str, Any] = {
         "auditID": outcome.audit_id,
         "stageTimestamp": timestamp(outcome.stage_time),
@@ -47,7 +50,7 @@ def outcome_line(outcome: Outcome) -> bytes:
 
 
 def _where(decided_in: DecidedIn) -> tuple[dict[str, str | None], dict[str, str | None]]:
-    """The workspaces of kcp that are said of what each set decides."""
+    """Return the kcp workspaces that decide under each set."""
     workspace, policies, planned = decided_in
     if not workspace:
         return {}, {}
@@ -56,7 +59,7 @@ def _where(decided_in: DecidedIn) -> tuple[dict[str, str | None], dict[str, str 
 
 
 def denial_values(denials: Iterable[Denial], where: Mapping[str, str | None] = _NOWHERE) -> list[dict[str, Any]]:
-    """Denials as JSON, in the server's order; `where` are the workspaces of a request to kcp."""
+    """Return denials as JSON, in the server's order. `where` are the workspaces of a request to kcp."""
     return [
         {
             **where,
@@ -74,8 +77,8 @@ def denial_values(denials: Iterable[Denial], where: Mapping[str, str | None] = _
 class Ending(NamedTuple):
     """How a request ends in the candidate's world.
 
-    `denials` are those that it meets on another object than that of the log; None where they are those of the decision, which
-    is about the request taken alone.
+    `denials` are those on an object that differs from the log's. None means those of the decision about the request
+    alone.
     """
 
     result: RequestEnd
@@ -86,9 +89,10 @@ class Ending(NamedTuple):
 
 
 def ended_line(line: bytes, ending: Ending) -> bytes:
-    """A line of `outcome_line` with how its request ends in the candidate's world, which is known only when all are read.
+    """Return a line of `outcome_line` with the end of its request in the candidate's world.
 
-    The candidate's `denials` say why it refuses the request: taken alone if it is denied so, else in that world.
+    The end is known only after all requests are read. The candidate's `denials` say why it refuses the request: those
+    of the request alone, if any, or else those in that world.
     """
     end: dict[str, Any] = {"follows": ending.follows} if ending.follows else {}
     if ending.root:
@@ -110,7 +114,7 @@ def ended_line(line: bytes, ending: Ending) -> bytes:
 
 
 def decision_value(decision: Decision, where: Mapping[str, str | None] = _NOWHERE) -> dict[str, Any]:
-    """A decision as JSON; denials are in the server's order."""
+    """Return a decision as JSON, with denials in the server's order."""
     value: dict[str, Any] = {
         "verdict": decision.verdict,
         "denials": denial_values(decision.denials, where),

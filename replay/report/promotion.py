@@ -1,4 +1,4 @@
-"""Audit to Deny: the whole answer about one policy, its first screen and JSON."""
+"""Report of `replay promote`, from audit to Deny: the answer about one policy, its first screen and JSON."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TONES = {Confidence.LOW: Tone.BAD, Confidence.MEDIUM: Tone.WARN, Confidence.HIG
 
 
 def promotion_document(promoted: PromotedPolicy, zone: tzinfo = UTC, rows: int = PAGE_ROWS) -> Document:
-    """The answer, who would be denied, what is not known, and the change of the bindings."""
+    """Return the document: the answer, who would be denied, what is unknown, and the change of the bindings."""
     denied = _denied(promoted)
     verdict, tone = _verdict(promoted)
     sections = (
@@ -63,7 +63,7 @@ def promotion_document(promoted: PromotedPolicy, zone: tzinfo = UTC, rows: int =
 
 
 def promotion_screen(promoted: PromotedPolicy, zone: tzinfo = UTC) -> Document:
-    """The first screen: at most 40 lines."""
+    """Return the first screen, which has at most 40 lines."""
     document = promotion_document(promoted, zone)
     name = shlex.quote(inert(promoted.name))
     steps = [(f"replay promote {name} … --full", "every workload and message")]
@@ -75,7 +75,7 @@ def promotion_screen(promoted: PromotedPolicy, zone: tzinfo = UTC) -> Document:
 
 
 def is_ready(promoted: PromotedPolicy) -> bool:
-    """Whether nothing that is admitted today would certainly or possibly be denied."""
+    """Return whether no request that the baseline admits would certainly or possibly be denied."""
     return not _denied(promoted) and not _undetermined(promoted)
 
 
@@ -84,7 +84,7 @@ def _denied(promoted: PromotedPolicy) -> CellItems:
 
 
 def _undetermined(promoted: PromotedPolicy) -> int:
-    """How many requests could be denied, or not, by the policy."""
+    """Return the number of requests for which it is unknown whether the policy denies them."""
     cells = cells_with(promoted.run.summary, OutcomeKind.UNDETERMINED)
     return sum(cell.count for key, cell in cells if promoted.rules.intersection(key.policies))
 
@@ -95,12 +95,12 @@ def _gaps(promoted: PromotedPolicy) -> Counter[Gap]:
 
 
 def _newest(denied: CellItems) -> int:
-    """When a user was first denied something of a workload that none of this had happened to before."""
+    """Return the time at which a user and workload were first affected, for the newest such pair, or 0."""
     return max((cell.first for _, cell in direct(denied)), default=0)
 
 
 def _confidence(promoted: PromotedPolicy) -> Doubt:
-    """How sure it is that nothing else would be denied."""
+    """Return the confidence that nothing else would be denied."""
     unknown = _undetermined(promoted)
     doubts = (
         Doubt(bool(mismatch(promoted.run)), Confidence.LOW, "the baseline does not match the log"),
@@ -158,7 +158,7 @@ def _place(promoted: PromotedPolicy) -> str:
 
 
 def _recorded(promoted: PromotedPolicy, zone: tzinfo) -> Fact:
-    """What the policy denied in audit."""
+    """Return the fact about the policy's audited failures in the log."""
     recorded = promoted.recorded
     if not recorded.requests:
         return Fact("In the log", "nothing", promoted.untold or "no failure of it is recorded")
@@ -178,7 +178,7 @@ def _since(promoted: PromotedPolicy, denied: CellItems, zone: tzinfo) -> Fact:
 
 
 def _owners(denied: CellItems) -> list[tuple[str, int]]:
-    """The labels of namespaces with the requests that would be denied directly."""
+    """Return the owner labels of namespaces, with the number of requests that would be denied directly."""
     owners: Counter[str] = Counter()
     for key, cell in direct(denied):
         owners[key.owner] += cell.count
@@ -219,7 +219,7 @@ def _workload(group: Group, zone: tzinfo) -> tuple[str, ...]:
 
 
 def _texts(promoted: PromotedPolicy) -> Counter[str]:
-    """The messages of its denials, with how many requests get each."""
+    """Return the messages of its denials, with the number of requests for each."""
     texts = Counter[str]()
     for rule in promoted.rules:
         texts.update(promoted.run.summary.messages.get((OutcomeKind.NEWLY_DENIED, rule), {}))
@@ -245,7 +245,7 @@ def _patches(promoted: PromotedPolicy, most: int) -> Section:
 
 
 def _patch(binding: PromotedBinding) -> list[str]:
-    """What to run, or to write where no API changes the binding."""
+    """Return the command that changes a binding, or the lines to write if it is in a static manifest."""
     if binding.static:
         place = f"{binding.origin.file}:{binding.origin.line}" if binding.origin is not None else binding.name
         return [f"# {inert(place)}", "spec: {validationActions: [Deny]}"]
@@ -257,7 +257,7 @@ def _patch(binding: PromotedBinding) -> list[str]:
 
 
 def promotion_json(promoted: PromotedPolicy) -> JSON:
-    """The same with every workload."""
+    """Return the answer as JSON, with every workload."""
     denied = _denied(promoted)
     own, following = counted(denied)
     doubt, newest = _confidence(promoted), _newest(denied)

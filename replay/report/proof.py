@@ -1,6 +1,6 @@
-"""Proofs as text, Markdown and JSON, and the requests that show a difference as YAML.
+"""Proofs as text, Markdown and JSON, with requests that show a difference as YAML.
 
-A proof is about a change, or about one set: its proved properties.
+A proof is about a change, or about the properties of one set.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MARK = "  # <- matters"
 
 
 def proofs_json(proofs: Sequence[PolicyProof]) -> list[JSON]:
-    """Plain JSON: `kind`, `name` and `proof` with `result`, `bound`, `witnesses` and `reason`."""
+    """Return plain JSON: `kind`, `name` and `proof` with `result`, `bound`, `witnesses` and `reason`."""
     return [
         {
             "kind": each.kind,
@@ -40,7 +40,7 @@ def proofs_json(proofs: Sequence[PolicyProof]) -> list[JSON]:
 
 
 def set_json(proved: SetProof) -> dict[str, JSON]:
-    """`policies`, and `kinds` with what all policies together decide about each."""
+    """Return `policies`, and `kinds` with the joint decision of all policies about each kind."""
     kinds = [{**each.kind._asdict(), "proof": _proof_json(each.proof, str(each.kind.kind))} for each in proved.kinds]
     return {"policies": proofs_json(proved.policies), "kinds": kinds}
 
@@ -84,7 +84,7 @@ def _path_text(path: Sequence[str | int]) -> str:
 
 
 NamedProof = tuple[str, str, Proof]
-"""Kind of subject, name, and claim."""
+"""Kind of the subject, its name, and the proof."""
 
 
 def _claims(proved: SetProof) -> Iterator[NamedProof]:
@@ -96,7 +96,7 @@ def _claims(proved: SetProof) -> Iterator[NamedProof]:
 
 
 def kind_name(kind: GroupVersionKind) -> str:
-    """`Deployment.apps`, `Pod`."""
+    """Return a kind as in `Deployment.apps` or `Pod`."""
     return f"{kind.kind}.{kind.group}" if kind.group else kind.kind
 
 
@@ -111,7 +111,7 @@ def proofs_text(proved: SetProof) -> Iterator[str]:
 
 
 def proofs_markdown(proved: SetProof) -> Iterator[str]:
-    """Sections for a pull request."""
+    """Yield sections for a pull request."""
     for about, name, proof in _claims(proved):
         yield ""
         yield f"**{about} `{name}`**: {proof.text}"
@@ -129,7 +129,7 @@ def witness_title(witness: Witness) -> str:
 
 
 def _witness_yaml(witness: Witness, policy: str) -> str:
-    """The case as YAML; the fields that matter are marked by a comment."""
+    """Return the case as YAML. A comment marks the fields that matter."""
     marked = [(*PLACE, PLACES.get(str(path[0]), path[0]), *path[1:]) for path in witness.marked]
     return _Marker(marked).text(case_of(witness, policy))
 
@@ -146,7 +146,7 @@ def save_cases(proofs: Sequence[PolicyProof], directory: Path) -> None:
 
 
 class _Marker:
-    """Writes YAML line by line, with a comment behind the lines of some paths."""
+    """Writer of YAML, line by line, with a comment on the lines of some paths."""
 
     def __init__(self, marked: Sequence[tuple[str | int, ...]]) -> None:
         self._marked = set(marked)
@@ -181,13 +181,13 @@ class _Marker:
 
 
 def _scalar(value: Any) -> str:
-    """A scalar, or an empty or nested container, on one line."""
+    """Return a scalar, or an empty or nested container, on one line."""
     shown = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
     return shown.removesuffix("\n").removesuffix("\n...")
 
 
 def property_lines(property_: Property) -> Iterator[str]:
-    """A property, and the request that shows it."""
+    """Yield a property, and the request that shows it."""
     yield f"{property_.policy}: {_severity(property_)}: {property_.text} [{property_.name}]"
     if property_.name == "errors":
         witness = property_.proof.witnesses[0]
@@ -195,7 +195,7 @@ def property_lines(property_: Property) -> Iterator[str]:
 
 
 def property_json(property_: Property) -> dict[str, JSON]:
-    """Plain JSON with the claim from which it follows."""
+    """Return plain JSON with the proof from which the property follows."""
     return {
         "policy": property_.policy,
         "name": property_.name,

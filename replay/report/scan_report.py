@@ -1,4 +1,4 @@
-"""Objects at rest, as a document and as JSON: who is in breach of a set before it is rolled out."""
+"""Existing objects, as a document and as JSON: whose objects violate a set before its rollout."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _BACKGROUND = "background"
 
 
 def _done(scan: Scan) -> str:
-    """What a set does to objects that are against it: a background scan denies nothing."""
+    """Return what a set does to objects that violate it. A background scan reports and does not deny."""
     return "reported" if scan.operation == _BACKGROUND else "denied"
 
 
 def at_rest_section(scan: Scan | None, rows: int) -> Section:
-    """The objects of a snapshot beside what a log shows: which of them the candidate would deny at their next update."""
+    """Return the section about existing objects: those of a snapshot that the candidate would deny at their next update."""
     if scan is None or not scan.objects:
         return Section("at-rest", "Existing objects", "", ())
     owners = by_owner(scan.breaches)
@@ -55,7 +55,7 @@ def at_rest_section(scan: Scan | None, rows: int) -> Section:
 
 
 def at_rest_value(scan: Scan) -> dict[str, Any]:
-    """The same as JSON."""
+    """Return the existing objects as JSON."""
     return {
         "snapshot": scan.snapshot,
         "objects": len(scan.objects),
@@ -73,7 +73,7 @@ def _owners_json(scan: Scan) -> list[dict[str, Any]]:
 
 
 def scan_document(scan: Scan, rows: int = 20) -> Document:
-    """The document; at most `rows` owners and objects are listed."""
+    """Return the document. It lists at most `rows` owners and objects."""
     owners = by_owner(scan.breaches)
     workloads = len(owners)
     verdict = f"{number(len(scan.breaches))} of {plural(len(scan.objects), 'object')} would be {_done(scan)}. They belong to {plural(workloads, 'workload')}."
@@ -90,7 +90,7 @@ def scan_document(scan: Scan, rows: int = 20) -> Document:
 
 
 def scan_screen(scan: Scan) -> Document:
-    """The first screen of the report."""
+    """Return the first screen of the report."""
     steps = [
         ("replay scan … --full", "every table"),
         ("replay scan … --json", "every object with its denials"),
@@ -168,7 +168,7 @@ def _gaps(scan: Scan) -> Section:
 
 
 def scan_json(scan: Scan) -> str:
-    """Everything as one document, with a line for each object that is not simply admitted."""
+    """Return the result as one JSON document. Objects that are simply admitted are left out."""
     document: dict[str, Any] = {
         "snapshot": scan.snapshot,
         "as": scan.operation,

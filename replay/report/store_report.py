@@ -54,7 +54,7 @@ def ingest_document(report: IngestReport, store: str, requests: int) -> Document
 
 
 def ingest_json(report: IngestReport, store: str, requests: int) -> dict[str, Any]:
-    """The same as JSON."""
+    """Return the counts as JSON."""
     return {
         "store": {"directory": store, "requests": requests},
         "files": report.files,
@@ -69,7 +69,7 @@ def ingest_json(report: IngestReport, store: str, requests: int) -> dict[str, An
 
 
 def _reject_facts(counts: Mapping[Any, int]) -> list[Fact]:
-    """How many lines are not used, by reason, the most frequent first."""
+    """Return the number of unused lines by reason, the most frequent first."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
     return [Fact("Not used", plural(n, "line"), EXPLANATIONS[RejectReason(reason)], Tone.WARN) for reason, n in ordered]
 
@@ -99,7 +99,7 @@ def info_document(info: StoreInfo) -> Document:
 
 
 def info_json(info: StoreInfo) -> dict[str, Any]:
-    """The same as JSON; times are RFC 3339, null in an empty store."""
+    """Return facts about a store as JSON. Times are RFC 3339, and null in an empty store."""
     return {
         "directory": info.directory,
         "schema": info.schema,
@@ -127,7 +127,7 @@ def _segment_json(segment: SegmentEntry) -> dict[str, Any]:
 
 
 def _files(segment: SegmentEntry) -> str:
-    """The names of the first files of an ingest, and how many more there are."""
+    """Return the names of the first files of an ingest, and the number of the others."""
     names = [inert(file.name) for file in segment.files[:_NAMED_FILES]]
     more = len(segment.files) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")

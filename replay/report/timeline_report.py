@@ -1,4 +1,4 @@
-"""Everything that happened to one object, in order, with who did it, what admission said, and what changed."""
+"""History of one object: each request with its user, the decisions of admission, and the changes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from replay.report.render.document import (
 )
 
 MOST_CHANGES = 12
-"""How many differences of one request are shown; --json has all."""
+"""Maximum number of differences of one request that are shown. `--json` has all."""
 _LONGEST = 100
 
 
 class Change(Struct, frozen=True):
-    """A field that a request changed; `is_added` and `is_removed` tell None from absence."""
+    """A field that a request changed. `is_added` and `is_removed` distinguish null from absence."""
 
     path: str
     old: Any
@@ -40,7 +40,7 @@ class Change(Struct, frozen=True):
 
 
 class TimelineEvent(Struct, frozen=True):
-    """One request; `changes` are relative to the last known object, None if no body tells.
+    """One request. `changes` are relative to the last known object, or None if no body shows them.
 
     A dry run was not stored.
     """
@@ -61,7 +61,7 @@ class TimelineEvent(Struct, frozen=True):
 
 
 class Timeline(Struct, frozen=True):
-    """Requested events of one object; `reads` counts those that only read it."""
+    """Requested events of one object. `reads` counts the requests that only read it."""
 
     log: str
     kind: str
@@ -72,7 +72,7 @@ class Timeline(Struct, frozen=True):
 
 
 def timeline_document(timeline: Timeline, zone: tzinfo = UTC) -> Document:
-    """The document, oldest event first."""
+    """Return the document, with the oldest event first."""
     events = timeline.events
     users = sorted({event.username for event in events})
     refused = [event for event in events if event.code >= 400]
@@ -122,7 +122,7 @@ def _short(value: Any) -> str:
 
 
 def timeline_json(timeline: Timeline, zone: tzinfo = UTC) -> dict[str, Any]:
-    """Everything as plain values."""
+    """Return the history as plain values."""
     return {
         "log": timeline.log,
         "kind": timeline.kind,

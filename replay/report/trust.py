@@ -1,4 +1,4 @@
-"""Whether a report can be trusted: how well the baseline matches the log, where it does not, and what the log does not hold."""
+"""Trust in a report: how well the baseline matches the log, the mismatches, and what the log lacks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def differing(disagreement: Disagreement) -> tuple[str, str]:
 
 
 def _parts(text: str) -> list[str]:
-    """The statements of one side, each in words; text that is no JSON is one."""
+    """Return the statements of one side as texts. Text that is not JSON is one statement."""
     try:
         value: JSON = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -47,7 +47,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _failure(entry: dict[str, Any]) -> str:
-    """An entry of the annotation `validation_failure`."""
+    """Return an entry of the annotation `validation_failure` as text."""
     actions = entry.get("validationActions")
     listed = ", ".join(map(str, actions)) if isinstance(actions, list) else ""
     where = [str(entry.get("binding") or "")]
@@ -62,7 +62,7 @@ def _text_of(policy: str, where: str, message: str) -> str:
 
 
 def agreement_json(agreement: Agreement) -> dict[str, int]:
-    """How log and replay agree, as plain values."""
+    """Return the agreement of log and replay as plain values."""
     return {
         "observed": agreement.observed,
         "reproduced": agreement.reproduced,
@@ -84,7 +84,7 @@ def fidelity_json(fidelity: Fidelity) -> dict[str, Any]:
 
 MATCH = "Match with the log"
 LEAST_MATCH = 0.9
-"""Below this share of reproduced decisions a report warns before it says anything else."""
+"""Share of reproduced decisions below which a report starts with a warning."""
 
 
 def fidelity_fact(fidelity: Fidelity) -> Fact:
@@ -105,9 +105,9 @@ def fidelity_fact(fidelity: Fidelity) -> Fact:
 
 
 def mismatch(result: RunResult) -> str:
-    """Return a warning where the baseline does not match the log, or an empty text.
+    """Return a warning if the baseline does not match the log, or "".
 
-    A prediction is then worth little: the baseline is probably not what was in force.
+    A prediction is then worth little, because the baseline is probably not the set that was in force.
     """
     fidelity = result.fidelity
     reproduced, seen = fidelity.compared
@@ -130,7 +130,7 @@ def _kept(agreement: Agreement) -> str:
 
 
 def gaps_section(gap_counts: Mapping[Gap, int], rows: int) -> Section | None:
-    """Return the reasons for undetermined verdicts, the most frequent first; None where every verdict is determined."""
+    """Return the reasons for undetermined verdicts, the most frequent first. None if every verdict is determined."""
     gaps = sorted(gap_counts.items(), key=lambda item: (-item[1], item[0]))
     if not gaps:
         return None
@@ -156,7 +156,7 @@ def gaps_section(gap_counts: Mapping[Gap, int], rows: int) -> Section | None:
 
 
 def disagreements_section(fidelity: Fidelity, rows: int) -> Section | None:
-    """Return the requests in which the baseline and the log differ; None where there are none."""
+    """Return the requests for which the baseline and the log differ, or None if there are none."""
     if not fidelity.disagreement_count:
         return None
     columns = (

@@ -1,4 +1,4 @@
-"""The report of `replay verify`: how far the log and the set agree, and why they differ where they do."""
+"""Report of `replay verify`: how far the log and the set agree, and why they differ."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ASPECTS = (("denials", "denials"), ("failures", "audited failures"), ("annotati
 
 
 def verify_document(result: VerifyResult, *, rows: int = ROWS) -> Document:
-    """The document with at most `rows` rows a table."""
+    """Return the document, with at most `rows` rows in a table."""
     verdict, tone = _verdict(result)
     sections = (
         _oddities(result),
@@ -59,7 +59,7 @@ def verify_document(result: VerifyResult, *, rows: int = ROWS) -> Document:
 
 
 def verify_screen(result: VerifyResult) -> Document:
-    """The first screen of the report."""
+    """Return the first screen of the report."""
     steps = [("replay verify … --full", "every table")]
     if result.findings.contradictions:
         first = result.findings.contradictions[0]
@@ -69,7 +69,7 @@ def verify_screen(result: VerifyResult) -> Document:
 
 
 def agrees(result: VerifyResult) -> bool:
-    """Whether nothing in the log contradicts the set."""
+    """Return whether nothing in the log contradicts the set."""
     differs = result.authorization.differs if result.authorization is not None else 0
     return not (
         differs or result.fidelity.disagreement_count or result.findings.contradictions or result.unknown_policies
@@ -169,7 +169,7 @@ def _histories(result: VerifyResult, rows: int) -> Section:
 
 
 def story_text(history: PolicyHistory) -> str:
-    """The story of a policy with its instants."""
+    """Return the story of a policy with its instants."""
     text = history.story.value
     if history.files:
         return f"{text}: those of {few(history.files)}"
@@ -184,7 +184,7 @@ def story_text(history: PolicyHistory) -> str:
 
 
 def causes(result: VerifyResult) -> Counter[tuple[str, str]]:
-    """How many contradictions have which cause, by policy."""
+    """Return the number of contradictions by policy and cause."""
     return Counter((each.policy, each.cause) for each in result.findings.contradictions)
 
 
@@ -263,7 +263,7 @@ def _opinions(opinions: EngineAgreement, rows: int) -> Section:
 
 
 def verify_json(result: VerifyResult) -> dict[str, JSON]:
-    """The result as one JSON value; instants are microseconds since the epoch."""
+    """Return the result as one JSON value. Instants are microseconds since the epoch."""
     fidelity = result.fidelity
     value: dict[str, JSON] = {
         "log": {"names": list(result.log.names), "events": result.log.events},

@@ -1,4 +1,4 @@
-"""What a change of RBAC newly grants, as a document and as JSON."""
+"""The new access of an RBAC change, as a document and as JSON."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ EVERYWHERE = "(cluster)"
 
 
 def access_document(change: AccessChange, names: tuple[str, str]) -> Document:
-    """The answer, who is granted what by which binding, then rule by rule; `names` are those of the two sets."""
+    """Return the document: the answer, the new access of each subject, then each rule. `names` are those of the two sets."""
     verdict, tone = _verdict(change)
     sections = tuple(each for each in (_who(change), _rules(change), _unknown(change)) if each is not None)
     return Document("New access", f"{inert(names[0])} → {inert(names[1])}", verdict, tone, (), sections)
 
 
 def access_screen(change: AccessChange, names: tuple[str, str]) -> Document:
-    """The first screen of the document."""
+    """Return the first screen of the document."""
     steps = [("replay diff … --no-new-access --format json", "every new rule, as RBAC writes it")]
     if change.unknown:
         steps.append(("replay diff … --no-new-access --cluster cluster.jsonl", "with the roles of the cluster"))
@@ -90,7 +90,7 @@ def _verdict(change: AccessChange) -> tuple[str, Tone]:
 
 
 def _leads(access: NewAccess) -> str:
-    """What the access gives beyond itself, and that the subject could take it already."""
+    """Return what the access leads to, and whether the subject can already grant it to itself."""
     texts = list(access.leads_to)
     if access.reachable:
         texts.append("could already grant it to itself")
@@ -98,7 +98,7 @@ def _leads(access: NewAccess) -> str:
 
 
 def access_json(change: AccessChange) -> JSON:
-    """Every subject with its new rules, as RBAC writes them."""
+    """Return every subject with its new rules, in the form of RBAC."""
     return {
         "newAccess": [
             {

@@ -43,7 +43,7 @@ _VIEWS: ChangeViews = (
 
 
 def authorization_facts(summary: AuthorizationSummary) -> Iterator[Fact]:
-    """The lines at the head of a report."""
+    """Yield the facts at the head of a report."""
     counts = summary.outcomes
     yield from authorization_fidelity(summary)
     forbidden = sum(counts[kind] for kind in _LOCKING_OUT)
@@ -53,7 +53,7 @@ def authorization_facts(summary: AuthorizationSummary) -> Iterator[Fact]:
 
 
 def authorization_fidelity(summary: AuthorizationSummary) -> Iterator[Fact]:
-    """How many requests the authorizers saw, and how many the current chain decides as the log says."""
+    """Yield the number of requests that reached the authorizers, and the match of the baseline's chain with the log."""
     reached = summary.observed
     note = f"{number(summary.questions)} different questions" if summary.questions else ""
     yield Fact("Authorizers saw", plural(reached, "request"), note)
@@ -70,7 +70,7 @@ def authorization_differences(summary: AuthorizationSummary, rows: int) -> Itera
 
 
 def fidelity_json(summary: AuthorizationSummary) -> JSON:
-    """How far the current chain and the log agree, with the first differences."""
+    """Return the match of the baseline's chain with the log, with the first differences."""
     return {
         "observed": summary.observed,
         "reproduced": summary.reproduced,
@@ -107,7 +107,7 @@ def authorization_verdict(summary: AuthorizationSummary) -> tuple[str, Tone]:
 
 
 def authorization_sections(summary: AuthorizationSummary, rows: int) -> list[Section]:
-    """Lockouts first, then each kind of change, webhooks, and what does not agree with the log."""
+    """Return the sections: lockouts first, then each kind of change, webhooks, and mismatches with the log."""
     sections = [
         _lockouts(summary, rows),
         *(_changed(summary, kind, rows) for kind in _WORDS),
@@ -275,7 +275,7 @@ def _disagreements(summary: AuthorizationSummary, rows: int) -> Section | None:
 
 
 def authorization_json(summary: AuthorizationSummary) -> JSON:
-    """Everything that the sections show, whole."""
+    """Return everything that the sections show, without limits."""
     cells = sorted(summary.cells.items(), key=lambda item: (item[0].outcome, -item[1], item[0]))
     return {
         "requests": summary.requests,

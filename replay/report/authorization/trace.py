@@ -30,7 +30,7 @@ _WORDS = {
 
 
 def trace_lines(decided: Authorization) -> Iterator[str]:
-    """The answer, then a line for each authorizer, with its conditions below."""
+    """Yield the answer, then a line for each authorizer, with its conditions below."""
     yield verdict_line(decided)
     for step in decided.trace:
         yield f"  {step.name} ({step.type}): {_result_text(step)}"
@@ -42,7 +42,7 @@ def trace_lines(decided: Authorization) -> Iterator[str]:
 
 
 def authorization_trace(authorized: Iterable[tuple[str, Authorization]]) -> Iterator[Section]:
-    """A section for each set: its authorizers in order."""
+    """Yield a section for each set: its authorizers in order."""
     for name, decided in authorized:
         lines = [inert(line) for line in trace_lines(decided)]
         tone = Tone.GOOD if decided.decision is AuthorizationVerdict.ALLOW else Tone.BAD
@@ -51,7 +51,7 @@ def authorization_trace(authorized: Iterable[tuple[str, Authorization]]) -> Iter
 
 
 def verdict_line(decided: Authorization) -> str:
-    """The answer with its reason in one line."""
+    """Return the answer with its reason on one line."""
     parts = [_ANSWERS[decided.decision]]
     if decided.decided_by:
         parts.append(f"by {decided.decided_by}")

@@ -35,7 +35,7 @@ from replay.report.render.screen import first_screen
 
 
 def unused_document(uses: PermissionUses, zone: tzinfo = UTC) -> Document:
-    """The bindings with what their subjects never needed, then rule by rule."""
+    """Return the document: bindings with the permissions that their subjects never needed, then each rule."""
     return Document(
         "Unused permissions",
         f"{moment(uses.period.start, zone)} to {moment(uses.period.end, zone)} · {log_name(uses.log)}",
@@ -51,7 +51,7 @@ def unused_document(uses: PermissionUses, zone: tzinfo = UTC) -> Document:
 
 
 def unused_screen(uses: PermissionUses, zone: tzinfo = UTC) -> Document:
-    """The first screen."""
+    """Return the first screen."""
     steps = [
         ("replay report … --unused --format rbac > next.yaml", "roles and bindings without the unused rules"),
         ("replay run … --apply next.yaml", "what that would have forbidden"),
@@ -63,7 +63,7 @@ def unused_screen(uses: PermissionUses, zone: tzinfo = UTC) -> Document:
 
 
 def _rows(uses: PermissionUses) -> list[tuple[BindingUse, SubjectUse]]:
-    """The subjects that never needed something, those that needed nothing first, then by how much."""
+    """Return the subjects with unused permissions: those that needed nothing first, then by the number of unused ones."""
     rows = [(binding, each) for binding in uses.bindings for each in binding.subjects if binding.unused(each)]
     return sorted(rows, key=lambda row: (bool(row[1].used), -len(row[0].unused(row[1])), row[0].name, row[1].subject))
 
@@ -105,7 +105,7 @@ def _facts(uses: PermissionUses) -> Iterator[Fact]:
 
 
 def _lowest(uses: PermissionUses) -> Doubt:
-    """The lowest confidence of all that made requests, which holds for the whole candidate."""
+    """Return the lowest confidence of the subjects that made requests. It holds for the whole candidate."""
     order = tuple(Confidence)
     subjects = [(binding.bound_in(uses.period), each) for binding in uses.bindings for each in binding.subjects]
     asking = [row for row in subjects if row[1].used] or subjects
@@ -158,7 +158,7 @@ def _subject_cells(binding: BindingUse, each: SubjectUse, uses: PermissionUses, 
 
 
 def _rules(uses: PermissionUses) -> Section | None:
-    """What was never needed; of a subject that needed nothing all is said by its row."""
+    """Return the section with unused rules. A subject that needed nothing has no rules here, only its row."""
     rows = tuple(
         (inert(binding.name), inert(each.subject.text), inert(rule_text(rule)))
         for binding, each in _rows(uses)
@@ -171,7 +171,10 @@ def _rules(uses: PermissionUses) -> Section | None:
 
 
 def _wildcards(uses: PermissionUses) -> Section | None:
-    """What stands behind a wildcard that was needed: the candidate gives this instead."""
+    """Return the section with the permissions that were requested through each wildcard.
+
+    The candidate grants these instead.
+    """
     rows = tuple(
         (
             inert(binding.name),
@@ -205,7 +208,7 @@ def _unexplained(uses: PermissionUses) -> Section | None:
 
 
 def unused_json(uses: PermissionUses) -> JSON:
-    """Every subject with what it needed and never needed, as RBAC writes rules."""
+    """Return every subject with the rules that it needed and never needed, in the form of RBAC."""
     return {
         "log": uses.log,
         "from": timestamp(uses.period.start),
@@ -252,7 +255,7 @@ def _subject_json(binding: BindingUse, each: SubjectUse, uses: PermissionUses) -
 
 
 def unused_yaml(uses: PermissionUses) -> str:
-    """The candidate: only what changes."""
+    """Return the candidate as YAML, with only the objects that change."""
     objects = narrowed(uses.bindings)
     start, end = moment(uses.period.start), moment(uses.period.end)
     if not objects:

@@ -1,4 +1,4 @@
-"""Charts as inline SVG by matplotlib, which is imported only when something is drawn."""
+"""Charts as inline SVG by matplotlib, which is imported only for drawing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _SEPARATORS = re.compile(r"[-./_: ]")
 
 
 def short_labels(names: Iterable[str]) -> list[str]:
-    """A label for each name; what all long ones begin or end with gives way first, then the middle of a name."""
+    """Return a label for each name.
+
+    A common start or end of the long names is removed first, then the middle of a name.
+    """
     plain = [name.removesuffix(_STATIC) for name in names]
     long = [name for name in plain if len(name) > LONGEST]
     start = _whole_parts(long)
@@ -31,7 +34,7 @@ def short_labels(names: Iterable[str]) -> list[str]:
 
 
 def _whole_parts(names: list[str]) -> int:
-    """The length of what several names begin with, up to the end of a part."""
+    """Return the length of a common prefix of several names, up to the end of a part."""
     shared = commonprefix(names) if len(set(names)) > 1 else ""  # noqa: RUF071 - names, not paths
     return max((separator.end() for separator in _SEPARATORS.finditer(shared)), default=0)
 
@@ -51,16 +54,16 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 MARKERS = "osD^vPX*"
 LEGEND = 60
 WIDEST = 44
-"""Characters of names and of ticks that fit beside each other below a chart."""
+"""Number of characters of names and ticks that fit side by side below a chart."""
 FEW_COLUMNS = 8
 WIDTH = 6.4
-"""Inches: narrow enough to be read on a phone without scrolling, and scaled up on a desk."""
+"""Width in inches. It is readable on a phone without scrolling, and is scaled up on a desktop."""
 _INK = "#123456"  # a colour that nothing else has; replaced by `currentColor` in the drawing
 MAX_SERIES = len(COLOURS)
 
 
 def draw(chart: Chart) -> str:
-    """An `<svg>` element with a title and the chart's text alternative."""
+    """Return an `<svg>` element with a title and the chart's text alternative."""
     import matplotlib as mpl  # noqa: PLC0415 - half a second that only drawing should cost
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -87,7 +90,7 @@ def draw(chart: Chart) -> str:
 
 
 def _height(chart: Chart) -> float:
-    """Spans and heat maps grow by the row, lines by their legend."""
+    """Return the height in inches. It depends on the rows of spans and heat maps, and on the legend of lines."""
     if chart.kind == "spans":
         return 0.7 + 0.36 * len(chart.series)
     if chart.kind == "heat":
@@ -101,7 +104,7 @@ def _legend_columns(chart: Chart) -> int:
 
 
 def _spans(axes: Axes, chart: Chart) -> None:
-    """For each row a line from its first to its last place, and on it bars: how much there is of it when."""
+    """Draw a line from the first to the last place of each row, and bars on it for the amount at each place."""
     names = _labels(chart.series)
     rows = zip(names, chart.series.values(), chart.spans, chart.notes, strict=True)
     for y, (name, values, (first, last), note) in enumerate(rows):
@@ -178,12 +181,12 @@ def _middles(items: Sized) -> list[float]:
 
 
 def _labels(names: Iterable[str]) -> list[str]:
-    """Short labels; a dollar sign would start matplotlib's own mathematics."""
+    """Return short labels, with dollar signs escaped, because matplotlib would start mathematics at them."""
     return [label.replace("$", r"\$") for label in short_labels(names)]
 
 
 def _inline(svg: str, chart: Chart) -> str:
-    """Keep the element alone, let it follow the page's colour and width, and name it for screen readers."""
+    """Return only the element. It follows the page's colour and width, and has a name for screen readers."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = body.replace(_INK, "currentColor").replace("sans-serif", "inherit")

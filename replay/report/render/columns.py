@@ -62,7 +62,7 @@ def arranged(table: Table, width: int, *, is_whole: bool = False) -> TableLayout
 
 
 def _below(columns: Sequence[Column], row: Sequence[str], below: Sequence[int]) -> str:
-    """The cells that found no room beside the others, each after the title of its column."""
+    """Return the cells that do not fit beside the others, each after the title of its column."""
     return "; ".join(f"{columns[i].title}: {row[i]}" for i in below if row[i])
 
 
@@ -75,7 +75,7 @@ def _spare(columns: Sequence[Column], shown: Sequence[int]) -> list[int]:
 
 
 def total(widths: Sequence[int]) -> int:
-    """The width of all columns and the gaps between them."""
+    """Return the width of all columns and the gaps between them."""
     return sum(widths) + GAP * (len(widths) - 1)
 
 
@@ -122,9 +122,10 @@ def _pieces(text: str, width: int, ends: Sequence[re.Pattern[str]] = (_WORDS, _P
 
 
 def broken(text: str, width: int, most: int) -> list[str]:
-    """The lines of a cell: broken after words, inside a word only where it is too long, and then first after its marks.
+    """Return the lines of a cell.
 
-    What would need more than `most` lines ends in an ellipsis.
+    Lines end after words. A word that is too long is broken, first after its punctuation. If there are more than `most`
+    lines, the last one ends in an ellipsis.
     """
     lines = [""]
     for piece in _pieces(text, width):

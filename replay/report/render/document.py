@@ -1,8 +1,8 @@
-"""What every report is: facts, sections, tables and charts as plain values, drawn by one renderer per format.
+"""The document model of all reports: facts, sections, tables and charts as plain values, with one renderer per format.
 
-Every number and every sentence is decided where a document is made (`run_report`, `weekly_report`); the renderers only draw.
-Text comes from untrusted logs: `inert` makes it harmless for terminals when a document is made, and each renderer escapes for
-its own format.
+Numbers and sentences are decided where a document is made (`run_report`, `weekly_report`). Renderers only draw. Text
+comes from untrusted logs. `inert` makes it harmless for terminals when a document is made, and each renderer escapes
+for its own format.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MICROSECONDS = 1_000_000
 ANCHOR = "policy-"
 """Prefix of policy anchors on a page."""
 MOST_NAMES = 3
-"""How many files a heading names; of a directory of logs it names the first alone."""
+"""Maximum number of files in a heading. Of a directory of logs, only the first is named."""
 
 
 class Tone(StrEnum):
@@ -42,7 +42,7 @@ class Align(StrEnum):
 
 
 class Fact(Struct, frozen=True):
-    """One headline number with its unit or explanation."""
+    """One headline number, with its unit or an explanation."""
 
     label: str
     value: str
@@ -51,7 +51,7 @@ class Fact(Struct, frozen=True):
 
 
 class Column(Struct, frozen=True):
-    """A column; `optional` ones may move below their row."""
+    """A column. An `optional` one may move below its row."""
 
     title: str
     align: Align = Align.TEXT
@@ -59,11 +59,11 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """Rows of text, parallel to the columns; `total` is how many rows there would be without a limit.
+    """Rows of text, parallel to the columns. `total` is the number of rows without a limit.
 
-    `tones` is parallel to the rows, or empty; it underlines what a cell of the row says in words. So are `anchors`, the ids by which a
-    link leads to a row. `foot` is a last row with what all rows are together, `rest` what those are that a limit left out. A page shows
-    `page` rows at a time.
+    `tones` is parallel to the rows, or empty. It emphasises what a cell says in words. `anchors` are the ids for links
+    to rows, also parallel or empty. `foot` is a last row about all rows together. `rest` describes the rows that a
+    limit left out. A page shows `page` rows at a time.
     """
 
     id: str
@@ -79,13 +79,13 @@ class Table(Struct, frozen=True):
 
     @property
     def more(self) -> str:
-        """The sentence about the rows that a limit left out, empty where it left out none."""
+        """The sentence about the rows that a limit left out, or ""."""
         rest = f" ({self.rest})" if self.rest else ""
         return f"… and {number(self.left_out)} more{rest}" if self.left_out else ""
 
     @property
     def left_out(self) -> int:
-        """How many rows a limit left out."""
+        """Number of rows that a limit left out."""
         return max(self.total - len(self.rows), 0)
 
 
@@ -97,10 +97,10 @@ class Listing(Struct, frozen=True):
 
 
 class Chart(Struct, frozen=True):
-    """A drawing by `replay.report.render.charts`; `alternative` says in words what it shows.
+    """A drawing of `replay.report.render.charts`. `alternative` describes it in words.
 
-    `kind` is `lines` (series over `labels`), `heat` (`series` are rows, `labels` columns) or `spans` (a row for each of `series`, over
-    `labels`, from one place between them to another; `spans` and the words beside each row, `notes`, are parallel to the series).
+    `kind` is `lines` (series over `labels`), `heat` (`series` are rows, `labels` columns) or `spans`. A chart of spans
+    has a row for each series, over `labels`, with a start and an end in `spans` and a text in `notes`.
     """
 
     id: str
@@ -118,7 +118,7 @@ Block = Table | Listing | Chart
 
 
 class Section(Struct, frozen=True):
-    """A heading, a sentence that says what follows, and blocks; `quiet` sections may be folded."""
+    """A heading, a lead sentence, and blocks. A `quiet` section may be folded."""
 
     id: str
     title: str
@@ -162,9 +162,9 @@ def without_empty(table: Table) -> Table:
 
 
 def inert(text: str) -> str:
-    r"""Text from a log with control, format and surrogate characters spelled as `\u{..}`: it can move no cursor.
+    r"""Return text from a log with control, format and surrogate characters as `\u{..}`, so that it moves no cursor.
 
-    Bidirectional overrides count among them: they could make a name look like another.
+    Bidirectional overrides are included, because they could make a name look like another.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -180,12 +180,12 @@ def _visible(char: str) -> str:
 
 
 def number(value: int) -> str:
-    """An integer with thousands separated by commas."""
+    """Return an integer with thousands separated by commas."""
     return f"{value:,}"
 
 
 def share(part: int, is_whole: int) -> str:
-    """A percentage that says 100 % only for all, and 0 % only for none."""
+    """Return a percentage. It is 100 % only for all, and 0 % only for none."""
     if not is_whole:
         return "\u2013"
     if part in (0, is_whole):
@@ -195,7 +195,7 @@ def share(part: int, is_whole: int) -> str:
 
 
 def size(octets: int) -> str:
-    """Bytes in the largest decimal unit that keeps a whole part."""
+    """Return bytes in the largest decimal unit that keeps a whole part."""
     value = float(octets)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:
@@ -205,23 +205,23 @@ def size(octets: int) -> str:
 
 
 def moment(microseconds: int, zone: tzinfo = UTC) -> str:
-    """A time to the second with its zone."""
+    """Return a time to the second, with its zone."""
     at = datetime.fromtimestamp(microseconds // MICROSECONDS, tz=zone)
     return f"{at:%Y-%m-%d %H:%M:%S} {at.tzname()}"
 
 
 def minute(microseconds: int, zone: tzinfo = UTC) -> str:
-    """A time to the minute without its zone, for tables whose heading names it."""
+    """Return a time to the minute without its zone, for tables whose heading names it."""
     return f"{datetime.fromtimestamp(microseconds // MICROSECONDS, tz=zone):%Y-%m-%d %H:%M}"
 
 
 def zone_name(microseconds: int, zone: tzinfo = UTC) -> str:
-    """The short name of a zone at an instant."""
+    """Return the short name of a zone at an instant."""
     return datetime.fromtimestamp(microseconds // MICROSECONDS, tz=zone).tzname() or ""
 
 
 def span(microseconds: int) -> str:
-    """A length of time in its two largest units."""
+    """Return a length of time in its two largest units."""
     seconds = microseconds // MICROSECONDS
     for unit, length, small, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
         if seconds >= length:
@@ -231,16 +231,16 @@ def span(microseconds: int) -> str:
 
 
 def few(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Up to `most` names; of more the first, and how many others there are."""
+    """Return up to `most` names. If there are more, return the first and the number of others."""
     shown = [inert(name) for name in names]
     return ", ".join(shown) if len(shown) <= most else f"{shown[0]} and {number(len(shown) - 1)} more"
 
 
 def log_name(joined: str) -> str:
-    """The name of a log of several files, which `joined` lists separated by commas, as short as `few` has it."""
+    """Return the short name of a log, as `few` does. `joined` lists its files, separated by commas."""
     return few(joined.split(", "))
 
 
 def plural(count: int, noun: str, many: str = "") -> str:
-    """`1 request`, `2 requests`; an irregular plural is given."""
+    """Return a count with its noun, as in `1 request`, `2 requests`. `many` is an irregular plural."""
     return f"{number(count)} {noun if count == 1 else many or noun + 's'}"

@@ -1,4 +1,4 @@
-"""A document as one self-contained HTML file: no outside resource, every text escaped, usable without a script."""
+"""A document as one self-contained HTML file: without outside resources, escaped, and usable without a script."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 _QUOTED = re.compile(r"`([^`]+)`")
 _TEMPLATES = Path(__file__).parent / "templates"
 _WHOLE = 34
-"""Names of so many characters are not broken on a desk where they tell rows apart."""
+"""Length up to which names that identify rows are not broken on a desktop."""
 _FACT = 24
 _LONG = 16
-"""Words of so many characters fit wherever a page has text."""
+"""Length up to which words fit anywhere on a page."""
 _BREAKS = re.compile(r"([/:@,](?=\S))|(?<=.)(?=\.(?!k8s\.|io\b)[A-Za-z])")
 WIDE_FROM = 9
-"""Tables of more columns than this are set in smaller type."""
+"""Number of columns above which a table has smaller type."""
 FILTER_FROM = 8
-"""A page whose largest table has this many rows gets a filter; below it, it would only be in the way."""
+"""Rows of the largest table from which a page gets a filter."""
 
 
 def html(document: Document) -> str:
-    """The whole page; Jinja escapes everything but the charts, which `draw` has escaped."""
+    """Return the whole page. Jinja escapes everything except the charts, which `draw` has escaped."""
     from markupsafe import Markup  # noqa: PLC0415 - only this format needs it
 
     def svg(chart: Chart) -> Markup:
@@ -74,12 +74,12 @@ def _is_filterable(document: Document) -> bool:
 
 
 def _is_long(fact: Fact) -> bool:
-    """Whether a fact needs more room than others have: its words would be broken."""
+    """Return whether a fact needs more room than others, because its words would be broken."""
     return len(fact.value) > _FACT or max(map(len, _BREAKS.sub(r"\1 ", fact.note).split()), default=0) > _LONG
 
 
 def _align(column: Column) -> str:
-    """The classes of a column's cells; a page may break an id, which it still copies whole."""
+    """Return the CSS classes of a column's cells. A page may break an id, because it is copied whole."""
     name = Align.CODE if column.align is Align.ID else column.align
     return f"{name} optional" if column.optional else str(name)
 
@@ -92,7 +92,7 @@ def _prose(text: str) -> Markup:
 
 
 def _softly(text: str) -> Markup:
-    """Words that are too long for a phone may be broken after the marks in them, so that they need not be anywhere else."""
+    """Return text in which words that are too long for a phone may break after their punctuation, and only there."""
     from markupsafe import Markup, escape  # noqa: PLC0415 - only this format needs it
 
     def word(part: str) -> str:
@@ -106,9 +106,9 @@ def _softly(text: str) -> Markup:
 
 
 def _breakable(text: str, *, first: bool = False) -> Markup:
-    """Code is broken between names; inside them after the marks that they consist of, so that it need not be anywhere else.
+    """Return code that may break between names, and inside long names after their punctuation.
 
-    In the first column, which tells rows apart, only long names are.
+    In the first column, which identifies rows, only very long names may break.
     """
     from markupsafe import Markup, escape  # noqa: PLC0415 - only this format needs it
 

@@ -1,4 +1,4 @@
-"""A document as GitHub-flavoured Markdown, fit for a pull request comment."""
+"""A document as GitHub-flavoured Markdown, suitable for a pull request comment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BRIEF_ROWS = 5
 
 
 def markdown(document: Document, *, brief: bool = False) -> str:
-    """The document as Markdown; `brief` keeps the verdict, the facts and the first rows of the sections that matter."""
+    """Return the document as Markdown. `brief` keeps the verdict, the facts and the first rows of important sections."""
     lines = [f"# {markdown_text(document.title)}", "", markdown_text(document.subtitle), ""]
     lines += [f"**{_MARKS[document.tone]}{markdown_text(document.verdict)}**", ""]
     for fact in document.facts:
@@ -29,7 +29,7 @@ def markdown(document: Document, *, brief: bool = False) -> str:
 
 
 def comment(document: Document, most: int) -> str:
-    """The document as a comment of at most so many bytes: each section is collapsed, and what has no room is counted."""
+    """Return the document as a comment of at most `most` bytes. Sections are collapsed, and the rest is counted."""
     lines = [f"### {_MARKS[document.tone]}{markdown_text(document.title)}", "", markdown_text(document.subtitle), ""]
     lines += [f"**{markdown_text(document.verdict)}**", ""]
     for fact in document.facts:
@@ -97,19 +97,19 @@ def _table(table: Table, *, brief: bool) -> list[str]:
 
 
 def _listing(listing: Listing) -> list[str]:
-    """A fence longer than any run of backticks inside cannot be closed by the text."""
+    """Return preformatted text in a fence that is longer than any run of backticks in it, so that it cannot end the fence."""
     longest = max((len(run) for run in re.findall(r"`+", listing.text)), default=0)
     fence = "`" * max(3, longest + 1)
     return [markdown_text(listing.caption), "", fence, listing.text, fence]
 
 
 def markdown_text(text: str) -> str:
-    """Text that Markdown shows as it is: no link, mention, image, HTML or emphasis can come out of a log."""
+    """Return text that Markdown shows literally: no links, mentions, images, HTML or emphasis."""
     return _SPECIAL.sub(r"\\\1", text).replace("://", ":\u200b//").replace("\n", " ").replace("\\@", "@\u200b")
 
 
 def _code(text: str) -> str:
-    """Code in a table cell; a backtick or a bar inside would end it."""
+    """Return code for a table cell. A backtick or a bar inside would end it, so both are replaced."""
     if not text:
         return ""
     return "`" + text.replace("`", "\u02cb").replace("|", "\\|").replace("\n", " ") + "`"

@@ -17,11 +17,11 @@ from rich.text import Text
 from replay.report.render.document import inert, plural
 
 _FORMULA = ("=", "+", "-", "@")
-"""Characters with which a spreadsheet takes a cell for a formula."""
+"""Characters that start a formula in a spreadsheet."""
 
 
 def print_rows(rows: pl.DataFrame, console: Console, zone: tzinfo = UTC) -> None:
-    """A table; rows that are wider than the terminal are printed one column a line."""
+    """Print a table. If rows are wider than the terminal, each column is on its own line."""
     names = [inert(name) for name in rows.columns]
     cells = [[inert(_shown(value, zone)) for value in row] for row in rows.iter_rows()]
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
@@ -51,7 +51,7 @@ def _print_records(names: list[str], cells: list[list[str]], console: Console) -
 
 
 def _shown(value: Any, zone: tzinfo) -> str:
-    """A cell for people: times to the second."""
+    """Return a cell for people, with times to the second."""
     if isinstance(value, datetime):
         at = value.replace(tzinfo=value.tzinfo or UTC).astimezone(zone)
         return f"{at:%Y-%m-%d %H:%M:%S} {at.tzname()}"
@@ -59,7 +59,10 @@ def _shown(value: Any, zone: tzinfo) -> str:
 
 
 def csv_text(rows: pl.DataFrame, zone: tzinfo = UTC) -> str:
-    """CSV with a header, control characters spelled out; what a spreadsheet would take for a formula begins with an apostrophe."""
+    """Return CSV with a header, with control characters escaped.
+
+    A cell that a spreadsheet would take for a formula begins with an apostrophe.
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(map(inert, rows.columns))
@@ -69,13 +72,13 @@ def csv_text(rows: pl.DataFrame, zone: tzinfo = UTC) -> str:
 
 
 def json_text(rows: pl.DataFrame, zone: tzinfo = UTC) -> str:
-    """A list of objects, one a line."""
+    """Return a list of objects, one per line."""
     lines = [orjson.dumps(_plain(row, zone)).decode() for row in rows.iter_rows(named=True)]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
 def cell_text(value: Any, zone: tzinfo = UTC) -> str:
-    """A value as a person reads it; null is nothing."""
+    """Return a value as a person reads it. Null is empty."""
     if value is None:
         return ""
     plain = _plain(value, zone)
@@ -88,7 +91,7 @@ def _csv_cell(value: Any, zone: tzinfo) -> str:
 
 
 def _plain(value: Any, zone: tzinfo) -> Any:
-    """JSON: times are UTC in a store."""
+    """Return a value as JSON. Times in a store are UTC."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=value.tzinfo or UTC).astimezone(zone).isoformat()
     if isinstance(value, date):

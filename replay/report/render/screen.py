@@ -1,6 +1,6 @@
-"""The first screen of a report: the answer, the tables that matter most, and what to do next.
+"""The first screen of a report: the answer, the most important tables, and the next steps.
 
-It takes at most 40 lines of 100 columns. The full report has every table, whole names and whole messages.
+It has at most 40 lines of 100 columns. The full report has every table, whole names and whole messages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from replay.report.render.document import Align, Column, Document, Listing, Sect
 WIDTH, LINES = 100, 40
 _INDENT = 2
 _FRAME = 3
-"""Lines that a section takes beside its rows: an empty one, its title and the titles of its columns."""
+"""Lines of a section in addition to its rows: an empty one, its title and the column titles."""
 _NARROWEST = 10
 _FLEXIBLE = (Align.TEXT, Align.CODE, Align.SHORT)
 
@@ -24,10 +24,10 @@ _FLEXIBLE = (Align.TEXT, Align.CODE, Align.SHORT)
 def first_screen(
     document: Document, rows: Mapping[str, int], steps: Sequence[tuple[str, str]], listing: Section | None = None
 ) -> Document:
-    """Return a document with the tables that `rows` names by their id, and the next steps.
+    """Return a document with the tables that `rows` names by id, and the next steps.
 
-    `rows` has the largest number of rows of each table. A table loses rows if the screen would have too many lines. `steps` are pairs of
-    a command and its purpose. `listing` is a section of preformatted lines that stands after the tables.
+    `rows` has the largest number of rows of each table. A table loses rows if the screen would have too many lines.
+    `steps` are pairs of a command and its purpose. `listing` is a section of preformatted lines after the tables.
     """
     shown = [
         replace(section, lead="", blocks=(block,))
@@ -47,7 +47,7 @@ def first_screen(
 
 
 def next_steps(steps: Sequence[tuple[str, str]]) -> Section:
-    """Return the section with what to do with an answer; `…` in a command stands for the arguments of this one."""
+    """Return the section with the next steps. `…` in a command stands for the arguments of the current command."""
     edge = max(len(command) for command, _ in steps)
     text = "\n".join(f"{command:<{edge}}  {purpose}" for command, purpose in steps)
     return Section("next", "Next steps", "", (Listing("", text),))
@@ -69,7 +69,7 @@ def _tables(section: Section) -> list[Table]:
 
 
 def _head_lines(document: Document) -> int:
-    """Return how many lines the title, the verdict and the facts take."""
+    """Return the number of lines of the title, the verdict and the facts."""
     edge = max((cell_len(fact.label) for fact in document.facts), default=0) + GAP
     texts = [f"{fact.value}  {fact.note}" for fact in document.facts]
     lines = sum(len(broken(text, WIDTH - edge, len(text))) for text in texts)
@@ -78,7 +78,7 @@ def _head_lines(document: Document) -> int:
 
 
 def _limited(section: Section, most: Mapping[str, int]) -> Section:
-    """Return the section with one line for each row; its title is the caption of the table and how many rows there are."""
+    """Return the section with one line for each row. Its title is the table's caption with the number of rows."""
     (table,) = _tables(section)
     count = max(table.total, len(table.rows))
     kept = [i for i, column in enumerate(table.columns) if not column.optional]

@@ -1,4 +1,4 @@
-"""A document in the terminal, by rich: as wide as the terminal, plain when piped, colour only where allowed."""
+"""A document in the terminal, by rich: as wide as the terminal, plain in a pipe, in colour only if allowed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _FURTHER = "    "
 
 
 def print_document(document: Document, console: Console, *, is_whole: bool | None = None) -> None:
-    """Draw the whole document; what does not fit the width is broken onto further lines.
+    """Print the whole document. Lines that are too long are broken.
 
-    `is_whole` keeps names in tables in one piece, so that what reads the output finds them; by default where that is no terminal, and
-    nobody asks for a width (`COLUMNS`).
+    `is_whole` keeps names in tables in one piece, so that programs find them. By default it is true if the output is
+    not a terminal and `COLUMNS` is not set.
     """
     width = console.width
     is_whole = (not console.is_terminal and "COLUMNS" not in os.environ) if is_whole is None else is_whole
@@ -37,7 +37,7 @@ def print_document(document: Document, console: Console, *, is_whole: bool | Non
 
 
 def _paragraph(text: str, width: int, style: str, *, bold: int = 0) -> list[Text]:
-    """Lines of a sentence, the first `bold` characters of it bold."""
+    """Return the lines of a sentence, with its first `bold` characters bold."""
     lines = []
     for line in broken(text, width, len(text) or 1):
         lines.append(Text(line, style=style))
@@ -47,7 +47,7 @@ def _paragraph(text: str, width: int, style: str, *, bold: int = 0) -> list[Text
 
 
 def _facts(facts: tuple[Fact, ...], width: int) -> list[Text]:
-    """Return one line per fact: the number and its label, with aligned labels."""
+    """Return the lines of the facts: label, number and note, with aligned values."""
     lines = []
     edge = max((cell_len(fact.label) for fact in facts), default=0) + GAP
     for fact in facts:
@@ -76,7 +76,7 @@ def _section(section: Section, width: int, *, is_whole: bool) -> list[Text]:
 
 
 def _table(table: Table, width: int, *, is_whole: bool) -> list[Text]:
-    """Lines without anything that follows the last cell, so that they can be copied and compared."""
+    """Return the lines of a table, without trailing spaces, so that they can be copied and compared."""
     room = width - len(INDENT)
     columns, widths, rows, foot, below = arranged(table, room, is_whole=is_whole)
     lines = [Text(INDENT + table.caption, style="dim italic")] if table.caption else []
@@ -93,7 +93,7 @@ def _table(table: Table, width: int, *, is_whole: bool) -> list[Text]:
 
 
 def _indented(text: str, width: int, *, is_whole: bool, indent: str = _FURTHER) -> list[Text]:
-    """A quiet line, in one piece where names are kept whole; none of nothing."""
+    """Return dim lines, or one line if names are kept whole. Empty text has none."""
     room = max(width - len(indent), 1)
     parts = [text] if is_whole else broken(text, room, len(text))
     return [Text(indent + part, style="dim") for part in parts] if text else []
