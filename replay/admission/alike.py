@@ -202,7 +202,7 @@ def _value(text: str, child: _Node, own: str, functions: list[str]) -> str:
 
 
 def _field(own: str, name: str, child: _Node, place: str, functions: list[str]) -> str:
-    if child.is_test:  # what is null or otherwise empty stands for itself
+    if child.is_test:  # null and empty values are their own key
         return f"{name!r} in {own} if {own}.get({name!r}, 1) else [{own}[{name!r}]]"
     return _value(f"{own}.get({name!r}, absent)", child, place, functions)
 

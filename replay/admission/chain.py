@@ -164,7 +164,9 @@ class Chain:
         asking = self.asking(original, attributes, lister, _NO_BACKENDS)
         try:
             recorded, objects = asking.sides[0].attributes.object, dict[int, Object]()
-            for each in admitted:  # sets that were mutated alike validate one object
+            for (
+                each
+            ) in admitted:  # sets with equal mutations validate one object, so that their policies are evaluated once
                 if id(each) not in objects:
                     objects[id(each)] = each.validated(recorded, asking.changes)
             return _decisions(admitted, [objects[id(each)] for each in admitted], self._validating(asking), asking)
@@ -218,7 +220,7 @@ class Chain:
             sides = [
                 side._replace(lister=self._asked_by(index, lister, side.lister)) for index, side in enumerate(sides)
             ]
-        # INVARIANT: the sides are one object, or each is its own.
+        # INVARIANT: either all sides are one object, or all are different objects.
         return Asking(sides, sides[0] is sides[-1], backends)
 
     def observe(self, index: int, asking: Asking, observer: ChainObserver) -> None:
@@ -340,6 +342,7 @@ def _overlays(sets: Sequence[ManifestSet]) -> list[Overlay] | None:
         return None
     first = sets[0].objects
     return [
+        # The baseline was applied before, so its fields that a candidate no longer has are removed.
         Overlay(manifests.objects, (*(first if manifests is not sets[0] else ()), *manifests.removed))
         for manifests in sets
     ]

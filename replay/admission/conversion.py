@@ -58,7 +58,7 @@ class ObjectConverter:
         if obj is None or isinstance(obj, Missing) or kind.group not in self._builtin_groups:
             return obj
         struct: Any = obj
-        return TypedMap(struct)  # a partly known object is wrapped whole, too
+        return TypedMap(struct)  # a partly known object is wrapped as a whole, too
 
     def versioned(self, attributes: Attributes, kind: GroupVersionKind, lister: Lister) -> VersionedObjects:
         """Return both objects as `kind`. They become `Missing` if only the server's own code can convert them."""

@@ -141,7 +141,7 @@ class HookIndex(Generic[P, B, E, T]):
             return self._plans[key]
         except KeyError:
             pass
-        except TypeError:  # a label that is no text
+        except TypeError:  # a label that is not text
             labels, key = None, (request, None)
         self._plans[key] = plans = self._planned_for(attributes, None if labels is None else lister)
         return plans

@@ -93,7 +93,7 @@ class Inputs:
         """Return a partly known binding without missing parts, except at certain places."""
         value = self._partial[name].value
         leaves = []
-        for part, leaf in reversed(self._missing[name]):  # a part removed from a list moves those that follow
+        for part, leaf in reversed(self._missing[name]):  # in reverse, because a removed list item moves the later ones
             if place_of(name, part) in places:
                 leaves.append(leaf)
             else:

@@ -145,7 +145,7 @@ def _inputs(paths: Iterable[str]) -> frozenset[str]:
         elif root == "request":
             inputs |= {each for each in (NAME, OPTIONS) if path.startswith(each) or path == root}
             if path.startswith("request.dryRun"):
-                inputs.add(OPTIONS)  # a deletion says so in its options
+                inputs.add(OPTIONS)  # the options of a deletion say it
         elif root in (OBJECT, OLD_OBJECT, NAMESPACE, PARAMS):
             inputs.add(root)
     return frozenset(inputs)

@@ -124,7 +124,7 @@ class _Run:
                 outcome = {"value": tagged(evaluated.value), "cost": self._cost(), **self._patch(evaluated)}
             except CrashError as error:
                 outcome = {"error": f"internal error: {error}"}
-        # Of several expressions a policy makes several decisions; a case states that of a single one.
+        # A policy makes a decision for each expression, but a case states only one.
         decision = None if self._case.get("before") else self._decision(compiled, evaluated)
         return {**outcome, "decision": decision} if decision is not None else outcome
 

@@ -125,7 +125,7 @@ def _kinds(rule: JSON) -> list[str]:
 
 def _validating(value: JSON, spec: JSON) -> EnginePromotion | None:
     actions = tuple(map(str, spec.get("validationActions") or ()))
-    if not actions or "Deny" in actions:  # Kyverno denies unless the policy says otherwise
+    if not actions or "Deny" in actions:  # Deny is the default of Kyverno
         return None
     criteria = match_resources(spec.get("matchConstraints")) or MatchResources()
     return _promotion(value, actions, {"spec": {"validationActions": ["Deny"]}}, criteria, _OF_KYVERNO)

@@ -238,7 +238,7 @@ def _hidden(value: JSON, redactor: Redactor) -> JSON:
     shown = redactor.object(value)
     if redactor.resource != SECRETS or not isinstance(shown, dict):
         return shown
-    # What is no map was null, or is not known at all.
+    # A value that is not a map was null or is unknown.
     shown = {name: part for name, part in shown.items() if name not in SECRET_FIELDS or isinstance(part, dict)}
     if "data" in shown:
         shown["data"] = {key: _ENCODED if each == REDACTED else each for key, each in shown["data"].items()}

@@ -142,7 +142,7 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
         if scenario.prune:
             candidate = pruned(candidate, files.bundles, parse_prune(scenario.prune), snapshot)
 
-    # What the baseline's `api/` names and a candidate without one does not is taken away, although the snapshot shows it.
+    # A candidate without `api/` removes the objects of the baseline's `api/`, although the snapshot shows them.
     named = {key_of(obj) for obj in (files.current.api or ())} if files.current is not None else set()
     left = [obj for obj in api_objects if key_of(obj) not in named]
 

@@ -265,5 +265,5 @@ def _durations(texts: Sequence[str]) -> Iterator[int]:
     for text in texts:
         try:
             yield parse_duration(text)
-        except DurationError:  # a log is anybody's text
+        except DurationError:  # a log may have any text here
             continue

@@ -108,7 +108,7 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
     if not scenario.candidate_paths and not scenario.rehearses:
         for log in scenario.logs:
             if not is_remote(log):
-                expanded(log)  # a wrong path is the nearer mistake
+                expanded(log)  # report a wrong path first
         raise ReplayError(
             "no candidate set: give --candidate, --add with a policy on top of --current, --apply with a bundle, or a directory with audit.* and candidate/;"
             " `replay init` writes down where they are",
@@ -119,7 +119,8 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
     if scenario.logs:
         prepare_workers(options)
     files = set_files(scenario)
-    if files is not None and reading is not None and are_forked(options):  # a store that is kept may hold all results
+    # Without a `reading` the store is a kept one, which may have all results. Then nothing is compiled in advance.
+    if files is not None and reading is not None and are_forked(options):
         files.compile(scenario.versions)
     with forked_workers(options):  # an engine reads the snapshot
         question = _question(manifests_of(scenario, files), options)
@@ -339,7 +340,7 @@ def _replay_parts(
     is_few: bool = False,
 ) -> tuple[list[PartResult], Unread]:
     """Return the results of all parts, and the counts of requests that need none. Few requests run in this process."""
-    job, store = worker_pool.job, answers.store  # all questions about decisions are asked before the store rests
+    job, store = worker_pool.job, answers.store  # the job queries the store, so it is made before the store rests
     store.rest()
     parts = [store.whole()] if is_few else [store.part(number) for number in range(store.parts)]
     unread = cache(lambda: unread_counts(store, job.predicate, job.within))
@@ -432,6 +433,6 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
     classes = {CoarseClass(*columns): count for *columns, count in store.answer("admission_classes")}
     mapper = EquivalentResourceMapper(Cluster(job.snapshot).discovery)
     selector = partial(may_select, mapper=mapper, excluded=job.excluded)
-    # What was in force when, and what webhooks answered, is not kept with a request.
+    # A kept request lacks the policies in force at its time and the answers of webhooks.
     keeps_met = not job.policy_writes and job.webhooks == NO_WEBHOOK_ANSWERS
     return kept_results(store.storage, base, (current, candidate), classes, selector, keeps_met=keeps_met)

@@ -161,7 +161,7 @@ class _Scanner(Struct, frozen=True, dict=True):
 
     @cached_property
     def _chain(self) -> Chain:
-        # Nothing at rest shows what the set in force would change: the first set is one that changes nothing.
+        # Objects at rest do not show mutations of the baseline, so the first set is an empty one.
         sets = (ManifestSet(), *distinct_sets(self.manifests.sets))
         return Chain(sets, self.manifests.version, self._cluster.discovery, self._schemas, authorizer=RBACAuthorizer)
 

@@ -60,7 +60,7 @@ def diff_folders(
     Raise ManifestError for unusable manifests, ReplayError for a pattern that matches no workspace.
     """
     now = load_folders(current, versions.current)
-    # What stays is stored already: the new server does not validate it.
+    # Unchanged objects are already stored, and the new server does not validate them again.
     planned = now if current == candidate else load_folders(candidate, versions.candidate)
     for pattern in workspaces:
         if not any(fnmatchcase(path, pattern) for path in (*now, *planned)):
@@ -119,7 +119,7 @@ def set_difference(
     elif workspaces:
         raise ReplayError("the sets have no workspaces: they are not of kcp", path="--workspace")
     else:
-        stored = versions.current if current == candidate else None  # what stays is there already
+        stored = versions.current if current == candidate else None  # unchanged objects are already stored
         files = set_objects(current, versions.current), set_objects(candidate, versions.candidate, stored)
         own = [each.manifest_set(minor) for each, minor in zip(files, versions, strict=True)]
         others, kinds = [obj for each in files for obj in each.others], deciding_kinds(own)

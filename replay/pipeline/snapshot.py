@@ -225,7 +225,7 @@ def _objects_of(each: _WantedResource, kubectl: Sequence[str], run: _Run) -> Ite
     try:
         text = run(command(each, kubectl))
     except SnapshotError as error:
-        # kubectl says it in words alone: its exit code is 1 for whatever goes wrong.
+        # Only the text shows this error. The exit code of kubectl is 1 for all errors.
         if each.optional and "the server doesn't have a resource type" in error.message:
             return
         raise

@@ -23,7 +23,7 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
     if str(path) == STDOUT:
         yield sys.stdout.buffer
         return
-    target = path.resolve()  # a link stays one
+    target = path.resolve()  # a symbolic link stays one
     partial = target.with_name(f".{target.name}.partial")
     try:
         if path.exists() and not path.is_file():
@@ -36,7 +36,7 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
             partial.chmod(stat.S_IMODE(target.stat().st_mode))
         partial.replace(target)
     except BrokenPipeError:
-        raise  # whoever read the pipe has had enough
+        raise  # the reader has closed the pipe
     except OSError as error:
         raise ReplayError(f"{what} cannot be written: {reason_of(error)}", path=str(path)) from error
     finally:

@@ -114,7 +114,7 @@ class Elsewhere(Struct, frozen=True):
         exchange = step.exchange
         if not step.precedes_apply or isinstance(stored, Missing):
             return stored
-        if exchange.record.subresource == "status":  # nobody else's fields change hands
+        if exchange.record.subresource == "status":  # a status write changes no other manager's fields
             if isinstance(live, Missing) or not are_managers_known(live) or are_managers_known(stored):
                 return stored
             return stored.with_value(MANAGED, get(live.value, MANAGED))

@@ -125,7 +125,7 @@ def _existed_before(steps: Sequence[reconstructor.RebuildStep], cluster: Cluster
         is_met = _met(step.exchange)
         if is_met is not None:
             return is_met
-    if begun is not None and begun.uid and begun.exchange is None:  # a deletion of a collection lists it
+    if begun is not None and begun.uid and begun.exchange is None:  # a collection deletion lists the object
         return True
     if cluster.begins_in(first.exchange.record):
         return False

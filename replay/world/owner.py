@@ -39,7 +39,7 @@ def left_by(presence: Presence, step: WorldStep) -> Known | Missing:
     """Return what remains if a controller's request is not sent because of an owner."""
     if presence is Presence.LEFT:
         return step.old
-    # The pods of a StatefulSet have the same names whenever they are made.
+    # The pods of a StatefulSet always have the same names, so an earlier object may still hold the name.
     is_named = presence is Presence.EARLIER and step.record.user.username == STATEFULSET_CONTROLLER
     return Missing("", "it was made before, for another object of the same name") if is_named else GONE
 

@@ -124,7 +124,7 @@ class ControllerPods:
 
     def follow(self, step: WorldStep, branches: tuple[Branch, ...], *, is_alone: bool) -> None:
         """Process the object's state after a request. `is_alone` says that the object does not exist in the log."""
-        # Of a Deployment the pods of each template are others; the log tells of those of its own StatefulSet or Job.
+        # Each template of a Deployment has its own pods. Those of a logged StatefulSet or Job have requests of their own.
         template = self._wanted(branches) if is_alone or self._maker.kind == "ReplicaSet" else None
         key = b"" if template is None else template_key(template)
         logged = [] if is_alone or template is None else self._of_log()

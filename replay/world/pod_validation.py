@@ -85,7 +85,7 @@ def changes_quality(old: Known, new: Known) -> bool:
         return False
     try:
         return _quality(old.value) != _quality(new.value)
-    except ValueError:  # no quantity: refused before
+    except ValueError:  # not a quantity, so the request is denied before
         return False
 
 

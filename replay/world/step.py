@@ -169,7 +169,7 @@ class WorldStep:
         if self.logged.cause == Cause.DENIED:
             return self.is_denied_by_shared_plugin
         how_far = progress(self.exchange)
-        # Where it is not known how far it came, that depends on the object.
+        # If the record does not show how far the request got, the object decides that.
         if how_far is None or how_far.reached is not Reached.FAILED_BEFORE or self.failed_by_definition:
             return False
         is_open = how_far.plugin == _LIFECYCLE or how_far.reason in (*_OF_THE_NAMESPACE, *_OF_POLICIES)

@@ -74,7 +74,7 @@ def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:
         paths += (("spec", "resources", "requests"),)
     if key in FROZEN and get(old.value, ("immutable",)) is True:
         paths += tuple((name,) for name in FROZEN[key])
-    if key == JOBS and get(old.value, ("spec", "suspend")):  # some of the template of a suspended Job may change
+    if key == JOBS and get(old.value, ("spec", "suspend")):  # parts of the template of a suspended Job may change
         paths = tuple(path for path in paths if path != POD_TEMPLATE)
     return any(not _is_same_at(path, old, new) for path in paths)
 
@@ -145,7 +145,7 @@ def _is_kept(path: FieldPath, old: Known | Missing, new: Known) -> bool:
     if isinstance(old, Missing):
         return False
     field = path[: next((depth for depth, part in enumerate(path) if isinstance(part, int)), len(path))]
-    if get(new.value, field) is None:  # it is the object around it that lacks it
+    if get(new.value, field) is None:  # the enclosing object is missing, so compare there
         field = field[:-1]
     return get(old.value, field) == get(new.value, field) and not is_open(field, old)
 

@@ -44,7 +44,7 @@ class WorldVersion(Struct):
         if named is None:
             return True if uid else None
         place = history.index_at_revision(named)
-        if place is None:  # a version that no write of the log stored: if anything did, one before the log
+        if place is None:  # the version is from before the log, if it exists at all
             return False if self.written >= 0 or exchange.record.code == CONFLICT.code else None
         origin = history.effects[place].exchange
         return origin is not None and self.written <= origin.record.seq

@@ -224,7 +224,7 @@ class _ObjectWalk:
                 answers += [(answer, _branch(branch, answer, step)) for answer in here]
         assert step is not None
         result = merged_end([answer.result for answer, _ in answers])
-        # Only after the answers: they compare with the version that the request found, and share this object.
+        # The write comes after the answers, because they compare with the version that the request found.
         if step.stores and result.cause == Cause.SUCCEEDS:
             self._version.write(record.seq, record.response_uid if step.is_creation else None)
         self._settle(step)
@@ -255,7 +255,7 @@ class _ObjectWalk:
         if branch.state is not None or cause in (Cause.EXISTS, Cause.ABSENT):
             return answer._replace(result=UNKNOWN)
         if cause == Cause.SUCCEEDS and step.record.verb in ("update", "patch") and creates(step.exchange):
-            return answer._replace(result=answer.result._replace(code=0))  # of an update or of a creation
+            return answer._replace(result=answer.result._replace(code=0))  # 200 for an update, 201 for a creation
         return answer
 
     def _is_unsent(self, record: RequestRecord) -> bool:
@@ -315,7 +315,7 @@ class _ObjectWalk:
             yield ServerAnswer(NOT_SENT, branch.state)
         else:
             for answer in self._server.answers(step, branch.state):
-                # A controller that sees the object does not make it.
+                # A controller that sees the object in its cache does not send the creation.
                 is_seen = controls and answer.result.cause == Cause.EXISTS != step.logged.cause
                 yield answer._replace(result=NOT_SENT) if is_seen else answer
 

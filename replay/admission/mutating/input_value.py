@@ -132,7 +132,7 @@ class InputValues:
         """Return whether a value is a list or dict of an input."""
         if not isinstance(value, dict | list):
             return False
-        # Most of what a mutation makes is new: types are worked out where it hands on what it was given.
+        # Most results of a mutation are new containers, so types are computed only for those from the inputs.
         if self._ids is None:
             self._ids = set()
             for binding in self._bindings.values():
@@ -156,7 +156,7 @@ def _plain(value: Any) -> Any:
 def _collect_ids(value: Any, ids: set[int]) -> None:
     """Add the identity of each container of an input."""
     left = [value] if isinstance(value, dict | list) else []
-    for container in left:  # it grows meanwhile
+    for container in left:  # the loop appends to the list
         ids.add(id(container))
         items = container.values() if isinstance(container, dict) else container
         left += [item for item in items if isinstance(item, dict | list)]

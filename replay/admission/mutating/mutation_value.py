@@ -89,7 +89,7 @@ def _operation(item: Value, inputs: InputValues) -> dict[str, Any]:
     operation: dict[str, Any] = {"op": fields.get("op", ""), "path": fields.get("path", "")}
     if fields.get("from"):
         operation["from"] = fields["from"]
-    # The server writes texts as Go literals; one that is no JSON string then counts as absent.
+    # The server writes texts as Go literals. A literal that is not a JSON string counts as absent.
     operation = {name: text for name, text in operation.items() if _is_json_string(quote(text))}
     if "value" in fields:
         inner = fields["value"]
@@ -356,6 +356,7 @@ def _structpb_scalar(value: Value) -> JSON:
     if isinstance(value, bool | str) or value is None:
         return value
     if isinstance(value, int):
+        # protobuf holds numbers as doubles, so cel-go writes larger integers as text.
         return int(value) if abs(value) <= _SAFE_INTEGER else str(int(value))
     if isinstance(value, bytes):
         return _base64(value)

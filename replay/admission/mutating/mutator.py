@@ -126,8 +126,8 @@ class Mutator:
 
         Without a patcher the schema of the kind is unknown, and so is the result.
         """
-        # Match conditions change the form of the objects even if they are false: the server has then made typed values
-        # of them.
+        # Match conditions change the form of the objects even if they are false, because the server has converted them to
+        # typed values by then.
         matched = self.match(inputs, value, shown, observer)
         if self.has_match_conditions:
             shown = shown.read(matching=True)
@@ -140,6 +140,7 @@ class Mutator:
         result = self._mutate(inputs, value, patcher, shown, observer)
         if not matched.unknown:
             return result
+        # An unknown match makes no difference if the mutations change nothing.
         if is_same(result.object, value) and not (result.errors or result.status or result.unknown):
             return MutateResult(value, shown=result.shown)
         return _unknown(matched.unknown)
@@ -178,7 +179,7 @@ class Mutator:
         dirty = False
         for mutation, compiled in self._mutations:
             try:
-                # One that does not compile ends before it reads the objects.
+                # A mutation that does not compile fails before it reads the objects.
                 shown = shown if compiled.error else shown.read()
                 if observer is not None:
                     observer.mutation(self._compiler, compiled, inputs.with_object(value, shown))

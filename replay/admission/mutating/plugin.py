@@ -313,6 +313,7 @@ class _Pass:
             else:
                 invocations += [Invocation(hook, binding, match, None, None) for binding in planned.bindings]
         if invocations:
+            # Another plugin changed the object since the first pass (`IsOutputChangedSinceLastPolicyInvocation`).
             if self._reinvoke and not self._request.changes.is_same(self._again.last_output, self._object):
                 self._again.require()
             try:
@@ -397,6 +398,7 @@ class _Pass:
             self._should_reinvoke = True
             if not result.unknown:
                 self._mutated.append(Mutated(policy.name, invocation.binding.name, changes(obj, result.object)))
+        # Added after the check above, so that a policy never requires its own second run.
         if policy.reinvocation_policy == "IfNeeded":
             self._again.invoked.add(invocation.key)
 

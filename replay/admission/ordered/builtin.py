@@ -137,7 +137,7 @@ class CompiledBuiltin:
         """Raises ManifestError for an invalid configuration."""
         self.value = value
         self._context = context
-        # what remembers is asked in the order of admission, after all that only look at the request
+        # A stateful plugin runs in the order of admission, after all plugins that only read the request.
         self.plugins = [None if value.type.is_stateful else value.plugin(manifests) for manifests in sets]
         self.is_idle = not any(self.plugins)
         self._admits = any(settings.admits for each in sets if (settings := value.settings(each)) is not None)

@@ -48,7 +48,7 @@ def validation_failure_value(failures: Sequence[ValidationFailure], server: Kube
     ]
     try:
         text = orjson.dumps(rows).decode()
-    except TypeError:  # text that is not UTF-8
+    except TypeError:  # a text with lone surrogates
         text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
     for character, escape in _GO_ESCAPES:
         text = text.replace(character, escape)

@@ -140,6 +140,7 @@ class SharedEvaluation(dict[CompiledExpression, Evaluated]):
             if value is True:
                 outcome = TRUE
                 break
+            # An error or an unknown operand needs the rules of `||` for all operands together.
             if value is not False:
                 return None
         if cost > PER_CALL_LIMIT:

@@ -92,4 +92,5 @@ def error_decision(failure_policy: FailurePolicy, message: str) -> PolicyDecisio
 
 def reason_to_code(reason: str) -> int:
     """Return the HTTP status of a reason."""
+    # `reasonToCode` answers unknown reasons as Invalid.
     return _CODES.get(reason, 422)

@@ -32,7 +32,7 @@ MAX_MESSAGE_BYTES = 5 * 1024
 _MOST_RESULTS = 1024
 """Number of cached results of a policy. Messages may name objects, so the number of results has no other limit."""
 
-# what Go's strings.TrimSpace trims: unicode.IsSpace is not str.isspace
+# The characters that Go's `strings.TrimSpace` trims. `unicode.IsSpace` differs from `str.isspace`.
 _GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
@@ -145,7 +145,7 @@ class Validator:
             result = self._decided(shared, None)
         else:
             result = self._results.get(values) or self._remembered(values, shared)
-        # Who may run out of a budget evaluates by itself, and counts.
+        # Shared results do not count costs. A policy that may exceed a budget is evaluated alone, with its costs counted.
         return result if shared.most <= self.affordable else self.validate(shared.inputs)
 
     def _values(self, shared: SharedEvaluation) -> tuple[Any, ...] | None:
@@ -194,7 +194,7 @@ class Validator:
         if not matched.unknown:
             return self._validate(policy)
         if self.failure_policy is FailurePolicy.IGNORE and self._validate(policy) is NO_DECISION:
-            return NO_DECISION  # true, false or an error: the policy decides nothing
+            return NO_DECISION  # whether the condition is true, false or an error, the policy decides nothing
         return ValidateResult(unknown=matched.unknown)
 
     def _match(self, policy: PolicyEvaluation) -> MatchConditionsResult:

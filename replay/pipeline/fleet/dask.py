@@ -81,7 +81,7 @@ def dask_fleet(scheduler: str, workers: int) -> Iterator[DaskFleet]:
 
     Raises ReplayError if the scheduler does not answer or has another version.
     """
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is told by whoever waits for it
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors reach the waiting process anyway
     with ExitStack() as stack:
         client = stack.enter_context(_connected(scheduler) if scheduler else _started(workers))
         yield DaskFleet(client, stack)
@@ -120,7 +120,7 @@ def _started(workers: int) -> Iterator[Client]:
             n_workers=workers or os.cpu_count() or 1,
             threads_per_worker=1,
             dashboard_address=None,
-            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # it listens all the same: at a port that is free
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # it listens in any case, so give it a free port
             security=True,
             silence_logs=logging.CRITICAL,
         ) as cluster,

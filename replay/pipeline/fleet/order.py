@@ -100,7 +100,7 @@ def work(order: WorkOrder) -> str:
     Raises ReplayError if this worker has another version of replay, and any error of the function.
     """
     require_same(order.code, f"worker {socket.gethostname()}")
-    with _busy:  # of the threads of a worker one works: what it has been given is not made for several
+    with _busy:  # only one thread of a worker runs at a time, because jobs are not thread-safe
         if _desk is None or _desk.run != order.run:
             _sit_down(order)
         assert _desk is not None

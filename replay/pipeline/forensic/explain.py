@@ -101,7 +101,7 @@ def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetEx
         return verdicts
     try:
         return _step_by_step(job, manifests, request, decisions)
-    except UNFORESEEN:  # the decisions say that the objects cannot be used
+    except UNFORESEEN:  # the decisions already report the unusable objects
         return verdicts
 
 

@@ -256,7 +256,7 @@ class _Lookup(Struct, frozen=True):
     def _masked_denials(self, current: ManifestSet | None) -> tuple[list[PastDecision], int, tuple[str, ...]]:
         set_variables(self.store, [("policy", None), ("action", "deny"), ("static", None)])
         decision_rows = self.store.query("lookup").iter_rows(named=True)
-        # the first built-in plugin that refuses ends the request: nothing stands behind it
+        # The first built-in plugin that denies ends the request, so no other denial follows.
         audit_ids = sorted({row["audit_id"] for row in decision_rows if row["plugin"] != "builtin"})
         set_variables(self.store, self.variables.items())
         if not audit_ids:

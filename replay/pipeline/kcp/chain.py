@@ -250,7 +250,7 @@ class ShardChain(Struct, dict=True):
                 overlays=None if overlay.is_empty else (Overlay(), overlay),
                 versions=self.versions,
             )
-            entry = self._chains[key] = chain, sides  # the sets are kept, so that no others get their identity
+            entry = self._chains[key] = chain, sides  # the sets are kept alive, because the key has their ids
         return entry[0]
 
     def _asked_by(self, planned: str, target: str, overlay: Overlay) -> Callable[[int, Lister, Lister], Lister]:

@@ -158,7 +158,7 @@ def plugin_results(
     if scenario.logs or scenario.store is not None:
         yield from recorded_results(plugin, world, logged_requests(scenario, progress))
     for path in cases:
-        # buckets are of the time that they were filled in, which is not that of the cases
+        # The buckets were filled at the times of the log, which are not those of the cases.
         asked_next = configured_plugin(plugin_config) if plugin.is_timed else plugin
         yield from case_results(asked_next, world, numbered_lines(path), str(path))
 

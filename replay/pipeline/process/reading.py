@@ -59,7 +59,7 @@ class Reading(NamedTuple):
     def segments(self, progress: Progress) -> Segments:
         """Return the result when it is ready. Raises the reader's error, and BrokenExecutor if it was killed."""
         while True:
-            if not self.connection.poll(_POLL_SECONDS):  # whoever waits hears an interrupt now and then
+            if not self.connection.poll(_POLL_SECONDS):  # the timeout lets interrupts through
                 continue
             try:
                 message = self.connection.recv()
@@ -87,7 +87,7 @@ def read_ahead(scenario: Scenario, options: Options) -> Iterator[Reading | None]
         ours, theirs = Pipe(duplex=False)
         process = forked().Process(target=_read, args=(directory.resolve(), scenario, theirs), daemon=True)  # type: ignore[attr-defined]
         try:
-            with shielded_from_signals(endings=True):  # after which an interrupt is heard
+            with shielded_from_signals(endings=True):  # interrupts are delivered afterwards
                 process.start()
             theirs.close()
             yield Reading(directory.resolve(), ours)

@@ -120,12 +120,14 @@ def shielded_from_signals(*, endings: bool = False) -> Iterator[None]:
         return
     from multiprocessing import resource_tracker  # noqa: PLC0415 - not there on every system
 
-    resource_tracker.ensure_running()  # it lets interrupts through when it begins
+    resource_tracker.ensure_running()  # it unblocks signals when it starts
     heard: list[int] = []
-    heeded = [each for each in _ENDINGS if signal.getsignal(each) is not signal.SIG_IGN]  # as `nohup` wants it
+    heeded = [
+        each for each in _ENDINGS if signal.getsignal(each) is not signal.SIG_IGN
+    ]  # an ignored signal stays ignored, as under `nohup`
     handlers = {each: signal.signal(each, lambda number, _frame: heard.append(number)) for each in heeded}
     blocked = set(_ENDINGS) if endings else {signal.SIGINT}
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)  # processes inherit it; other threads hear all the same
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)  # child processes inherit the mask, other threads do not
     try:
         yield
     finally:

@@ -46,7 +46,7 @@ def _watch(
     watched = tuple(paths)
     files: tuple[str, ...] = ()
     for _ in count() if rounds is None else rounds:
-        # What changes meanwhile is seen afterwards.
+        # A change during the run is noticed after it.
         earlier_state = state(watched, files)
         files = tuple(once()) or files
         earlier_state = {**state((), files), **earlier_state}
@@ -105,7 +105,7 @@ def watch_runs(
             nonlocal last, logs_in_store
             logs = state(scenario.logs, ())
             try:
-                # A log that has not changed is not even looked at.
+                # An unchanged log is not read.
                 result = run(
                     replace(scenario, store=store, logs=scenario.logs if logs != logs_in_store else ()),
                     options,

@@ -359,7 +359,7 @@ class Job(Struct, frozen=True, dict=True):
         backends, decider = self.webhooks.backends(request), self.decider
         if isinstance(decider, ShardChain):
             return in_force(decider, request, lister, backends)
-        if isinstance(decider, TimedChain):  # the event tells what was in force where objects were being written
+        if isinstance(decider, TimedChain):  # the event shows which objects were in force while they were written
             alternatives = [decide(each, request, lister, backends) for each in decider.chains(lister)]
             decisions = best_shown(request.record, alternatives, policy_names(self.distinct_sets[0]))
         else:

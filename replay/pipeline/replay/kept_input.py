@@ -127,7 +127,7 @@ _USER = msgspec.msgpack.Decoder(UserInfo)
 def kept_row(met: MetRequest) -> bytes:
     """Return a request as bytes. Raises one of `UNKEEPABLE`."""
     request, record = met.request, met.request.record
-    if record.resource != SECRETS:  # whose values are hidden wherever they stand
+    if record.resource != SECRETS:  # values of Secrets must not be kept
         record = record._replace(request_object=None, response_object=None)
     questions = zip(request.questions, met.admitted, strict=True)
     asked = tuple(_asked(*question, admitted) for question, admitted in questions)
@@ -260,7 +260,7 @@ def _kept_admitted(admitted: Admitted) -> _Admitted:
     patch, validated = admitted.carried, None
     if not isinstance(patch, tuple):
         patch, validated = (), _value(admitted.carried)
-    orjson.dumps((admitted.patch, patch, *map(_mutated, admitted.parts)))  # no part of them may be unknown
+    orjson.dumps((admitted.patch, patch, *map(_mutated, admitted.parts)))  # raises if a part is unknown
     return _Admitted(
         tuple(None if part is ADMITTED else part for part in admitted.parts),
         admitted.patch,

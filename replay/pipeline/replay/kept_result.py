@@ -104,7 +104,7 @@ class KeptResults(Struct, frozen=True):
                 if (content := _content(result)) is not None:
                     _put(self.storage, self.files[requests], content)
         except OSError:
-            return  # a store that cannot be written is a slower one
+            return  # a read-only store still works, only more slowly
 
     def read_met(self, classes: Iterable[CoarseClass]) -> dict[CoarseClass, MetClass]:
         """Return the requests of classes that reached the validating phase, if their files exist and are intact."""
@@ -118,7 +118,7 @@ class KeptResults(Struct, frozen=True):
             for number, start in enumerate(range(0, len(checks), _CHECK), 1):
                 content = _whole(self.storage, name.format(number))
                 if _check(name, content) != checks[start : start + _CHECK]:
-                    return None  # of another run, which was killed as it wrote
+                    return None  # another run was killed while it wrote
                 blocks += _frames(content)
             totals, begins, *findings = _frames(settled)
             result = ClassResult(
@@ -193,7 +193,7 @@ class KeptResults(Struct, frozen=True):
         ends = {each: number for number, each in enumerate(dict.fromkeys(world.consequences.values()))}
         places = [(*place, ends[each]) for place, each in world.consequences.items()]
         world_to_keep = _World(list(ends), places, world.collections, world.refused, dict(world.still))
-        # As for results: a store that cannot be written is a slower one.
+        # A read-only store still works, only more slowly.
         with suppress(OSError, *UNKEEPABLE):
             if walks is not None:
                 _put(self.storage, self.walks, walks)
@@ -317,7 +317,7 @@ def _whole(storage: Storage, name: str) -> bytes:
     content = storage.read(name)
     if _check(name, content[_CHECK:]) != content[:_CHECK]:
         raise OSError(errno.EIO, "results are damaged", name)
-    with suppress(OSError):  # a store that is read-only: nobody forgets anything there
+    with suppress(OSError):  # a read-only store keeps old results
         storage.touch(name)
     return content[_CHECK:]
 
@@ -405,7 +405,7 @@ def _forget(storage: Storage, names: Iterable[str]) -> None:
     for name in _oldest(logs, MOST_LOGS, used):
         storage.remove(name)
     for group, alike in of_classes.items():
-        # Kept requests are read at once, so that nobody misses what is removed.
+        # Kept requests are read at once, because the files may be removed later.
         most, since = (MOST_MET, time.time()) if _MET in group else (MOST_SETS, used)
         for name in _oldest(alike, most, since):
             storage.remove(name)

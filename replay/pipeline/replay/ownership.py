@@ -64,7 +64,7 @@ def _depths(rows: pl.DataFrame) -> pl.DataFrame:
     for _ in range(DEEPEST - 1):
         of_owners = above.join(depths.rename({"key": "above"}), "above", how="left")
         deeper = of_owners.group_by("key").agg(pl.col("depth").fill_null(0).max() + 1)
-        if deeper["depth"].sum() == depths["depth"].sum():  # they only ever grow
+        if deeper["depth"].sum() == depths["depth"].sum():  # depths only grow, so an equal sum means no change
             break
         depths = deeper
     return depths

@@ -139,13 +139,13 @@ def looked_up(
     The job's snapshot also gets the RBAC objects that only collection deletions show.
     """
     lookups = store.lookups(resources)
-    # Policies of kcp ask nobody's RBAC.
+    # In kcp, policies decide without RBAC objects.
     collections = store.collections(RBAC_GROUP) if job.workspaces is None else []
     if not collections:
         return job, lookups
     keys = {_rbac_key(obj) for obj in job.snapshot if key_of(obj)[0] == RBAC_GROUP} | set(lookups)
     unseen = unseen_deletions(collections, keys, builtin_discovery())
-    # An object of a kind that the snapshot lacks would make it look as if it held them all.
+    # Objects of a kind that the snapshot lacks are left out. With them the snapshot would count as complete for the kind.
     kinds = {key_of(obj)[1] for obj in job.snapshot}
     objects = [obj for obj in seen_objects(collections, keys, builtin_discovery()) if key_of(obj)[1] in kinds]
     return replace(job, snapshot=(*job.snapshot, *objects)), WithUnseenDeletions(lookups, unseen)

@@ -255,7 +255,7 @@ class Replayer(Struct, frozen=True, dict=True):
         current, candidate = decisions
         if request.reached is Reached.FAILED_BEFORE:
             outcomes.summary.not_reached[request.reached_reason] += 1
-        elif not is_review(record):  # a webhook does not see what the policies decide
+        elif not is_review(record):  # a review has no decisions of policies
             outcomes.fidelity.record(
                 record.seq,
                 record.audit_id,
@@ -314,7 +314,7 @@ class Replayer(Struct, frozen=True, dict=True):
 
     def decisions(self, request: ReplayRequest) -> list[Decision]:
         """Return both sets' decisions about a request, as far as it got."""
-        if request.record.seq in self.gate.let_in:  # it never came to admission in the log
+        if request.record.seq in self.gate.let_in:  # it never reached admission in the log
             return [NOT_REACHED, self.decide(request, self.cluster.at(request.record))[1]]
         if request.reached is Reached.FAILED_BEFORE:
             return self._mutations_alone(request)
@@ -329,7 +329,7 @@ class Replayer(Struct, frozen=True, dict=True):
 
     def _outcome(self, request: ReplayRequest, current: Decision, candidate: Decision, redactor: Redactor) -> Outcome:
         record, attributes = request.record, request.attributes
-        # Policies have no part in what the authorizers refuse.
+        # Policies are not evaluated for a request that the authorizers deny.
         kind = OutcomeKind.UNCHANGED if candidate is NOT_LET_IN else outcome_kind(current, candidate)
         is_found = kind is not OutcomeKind.UNCHANGED
         is_told = self.with_lines or is_found or current.webhooks or candidate.webhooks
@@ -395,9 +395,9 @@ def alone(outcome: Outcome, record: RequestRecord) -> RequestEnd:
     if log.cause == Cause.FORBIDDEN and outcome.candidate.verdict is not outcome.current.verdict:
         return _let_in(outcome.candidate)
     if outcome.outcome is OutcomeKind.UNCHANGED and log.cause == Cause.DENIED and outcome.candidate.denials:
-        return RequestEnd(Cause.DENIED, outcome.candidate.denials[0].code)  # perhaps that of another policy
+        return RequestEnd(Cause.DENIED, outcome.candidate.denials[0].code)  # perhaps by another policy
     if outcome.outcome is OutcomeKind.UNDETERMINED:
-        # What is open of the current set alone, the log has answered.
+        # If only the baseline is undetermined, the log shows the end.
         is_told = outcome.candidate.verdict is Verdict.ADMITTED and log.cause in (Cause.SUCCEEDS, Cause.EXISTS)
         return log if is_told else UNKNOWN
     if outcome.outcome is OutcomeKind.NEWLY_ADMITTED:
@@ -419,7 +419,7 @@ def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> 
 
     Admission is then the answer either way. Anything else is undetermined. Equal decisions stay one object.
     """
-    # Of a review that has no validating phase it is known where the current set denies it: policies come before webhooks.
+    # A review without a validating phase is still known to be denied by the baseline, because policies run before webhooks.
     if request.reached is not Reached.UNKNOWN or (is_review(request.record) and decisions[0].verdict is Verdict.DENIED):
         return list(decisions)
     decisions_made: IdentityMap[Decision, Decision] = IdentityMap()

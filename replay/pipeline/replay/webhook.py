@@ -132,7 +132,7 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
     names |= {PLUGIN for each in sets for plugin in each.builtin if plugin.name == PLUGIN}
     endpoints: dict[str, TimeLimitedBackend] = {}
     down = frozenset(name for each in sets for name in each.down)
-    recorded = set(down)  # where such a webhook answers, it answers as in the log
+    recorded = set(down)  # for the set in which such a webhook answers, it answers as in the log
     images: ImageReviews | ImageEndpoint | None = None
     for option in options:
         name, separator, target = option.partition("=")

@@ -19,7 +19,7 @@ from replay.pipeline.process.start import apart, begin, can_fork, forked, preloa
 from replay.storage.scratch import scratch
 
 if TYPE_CHECKING:
-    # Workers are started before what reads the log is imported.
+    # Workers are started before the reader of the log is imported.
     from replay.audit.ingest import Progress
     from replay.audit.part import StorePart
     from replay.audit.store import Store
@@ -103,7 +103,7 @@ def _content(kind: str, path: Path) -> Any:
     """Return a file's value. It replaces the last value of its kind."""
     if kind not in _contents or _contents[kind][0] != path:
         _contents.pop(kind, None)
-        # Our own parent wrote it, in a directory that only this user may read.
+        # The parent process wrote it, into a directory that only this user may read.
         with path.open("rb") as file:
             _contents[kind] = path, pickle.load(file)  # noqa: S301
     return _contents[kind][1]
@@ -144,8 +144,8 @@ def forked_workers(options: Workers) -> Iterator[None]:
     size = _size(options)
     pool = ProcessPoolExecutor(size, forked(), _begin_worker, (gc.get_threshold(),))
     try:
-        with shielded_from_signals(endings=True):  # after which an interrupt is heard
-            pool.submit(os.getpid)  # all begin with the first that is asked
+        with shielded_from_signals(endings=True):  # interrupts are delivered afterwards
+            pool.submit(os.getpid)  # the first task starts all workers
             _reserve.append(_Reserve(pool, size))
         yield
     finally:
@@ -219,7 +219,7 @@ class WorkerPool(Generic[J]):
         """Yield results as `run`, one at a time, without keeping them. Close the generator to stop early."""
         job, executor = self.job, self._executor
         if executor is not None and len(parts) > 1:
-            run = task.run  # one value, which the executor knows again
+            run = task.run  # one object, which the executor recognizes
             yield from _collected(lambda part: executor.submit(run, job, part), parts, progress, meanwhile)
             return
         workers = min(_size(self._options), len(parts))
@@ -265,10 +265,10 @@ class WorkerPool(Generic[J]):
             yield from _in_order(futures, progress)
         except BaseException as error:
             for worker in multiprocessing.active_children():
-                worker.terminate()  # parts that have begun take seconds, and nobody waits for their results any more
-            # INVARIANT: no future is cancelled. The pool gives each an error when its workers are gone, and trips over others.
+                worker.terminate()  # running parts take seconds, and their results are no longer needed
+            # INVARIANT: no future is cancelled. The pool sets an error on each when its workers end, and fails on a cancelled one.
             if isinstance(error, BrokenPipeError | EOFError):
-                raise BrokenExecutor from error  # a worker that was killed before it had its job
+                raise BrokenExecutor from error  # a worker was killed before it got its job
             raise
 
 
@@ -303,7 +303,7 @@ def _collected(
     submit: Callable[[P], Future[R]], parts: Sequence[P], progress: Progress, meanwhile: Callable[[], object]
 ) -> Iterator[R]:
     """Yield the results of a fleet. The first failure cancels orders that have not begun."""
-    progress("Replaying", 0, len(parts))  # it may take a while until anybody begins
+    progress("Replaying", 0, len(parts))  # the first worker may take a while to begin
     futures = deque(submit(part) for part in parts)
     try:
         meanwhile()

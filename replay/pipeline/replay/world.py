@@ -231,14 +231,14 @@ def world_of(
     first = Wave(in_collections(store, collections, {}) | begins.objects.keys(), around, begins)
     world = _followed(_Stage(answers, worker_pool, progress, World(), archive), first)
     if stops := world.stops:
-        # What a collection leaves because it ended is known only now.
+        # The objects that a collection leaves, because it stops early, are known only now.
         keys = first.keys | in_collections(store, collections, stops)
         again = Wave(keys, replace(around, stops=stops), begins)
         world = _followed(_Stage(answers, worker_pool, progress, World(), archive), again)
     world.forbidden = job.gate.refused
     _retried(store, world)
     _refused_still(store, world)
-    store.rest()  # whoever merges has more use for its memory
+    store.rest()  # the merge needs its memory
     if job.with_lines:
         world.lines = [
             job.replayer.unread_line(each.record) for each in collections.all if world.is_told_of_nothing(each)
@@ -264,7 +264,7 @@ def _followed(stage: _Stage, first: Wave) -> World:
         changes = stage.run(Wave(looked_up, around, first.begins)).objects
         around = replace(around, objects=LookupsInTime(changes))
         keys |= dependent(stage.store, stage.worker_pool.job, changes)
-    stage.store.rest()  # what is asked between waves is little
+    stage.store.rest()  # there are few queries between waves
     _spread(stage, Wave(keys - own, around, first.begins))
     return stage.world
 

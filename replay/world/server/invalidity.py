@@ -98,9 +98,8 @@ def _stays_invalid(step: WorldStep, here: Known | Missing, written: Known | Miss
     causes = [each for each in get(step.exchange.response.json, ("details", "causes")) or () if isinstance(each, dict)]
     if isinstance(written, Missing):
         return True
-    if (
-        not causes
-    ):  # a patch did not fit the object that it found, and fits another one where it is known what it made of that
+    # Without causes the log's patch did not fit its object. It fits another object if the result there is known.
+    if not causes:
         return step.record.verb != "patch" or _meets(touched(step.exchange.request.json), written)
     if isinstance(here, Missing) and any(
         part in str(each.get("message")) for each in causes for part in _OF_THE_UPDATE
@@ -121,7 +120,7 @@ def _is_mended(cause: dict[str, JSON], validated: Known | Missing, written: Know
     Either its rule is known here and kept, or the single value at its field differs.
     """
     field, message = str(cause.get("field")), str(cause.get("message"))
-    if field.startswith("status."):  # what controllers report is not followed
+    if field.startswith("status."):  # the status that controllers report is not tracked
         return False
     if any(part in message for part in (*_OF_THE_UPDATE, *_OF_THE_OBJECT)):
         return True

@@ -46,7 +46,7 @@ class SameWorld:
         elif candidate.denials and step.is_made_invalid:
             yield ServerAnswer(INVALID._replace(certain=False), step.unless_written)
         elif candidate.denials:
-            # The line of a request that was invalid in the log does not have them.
+            # The outcome line lacks these denials if the request was invalid in the log.
             decision = candidate if step.is_invalid_by_current else None
             yield ServerAnswer(denied(candidate), step.unless_written, decision)
         elif candidate.verdict is Verdict.UNDETERMINED:
@@ -56,7 +56,7 @@ class SameWorld:
         elif log.cause == Cause.SUCCEEDS and candidate.patch != current.patch:
             yield self._mutated(step)
         elif log.cause == Cause.EXISTS and candidate.patch != current.patch and step.is_made_invalid:
-            yield ServerAnswer(INVALID, None)  # the storage finds last that the object exists
+            yield ServerAnswer(INVALID, None)  # validation comes before storage finds that the object exists
         else:
             yield ServerAnswer(log, None)
 

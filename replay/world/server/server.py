@@ -60,7 +60,7 @@ class Server:
 
     def answers(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
         """Yield every possible answer for a state of the object; several if a verdict is undetermined."""
-        # `_is_alike` and `_is_unasked` come before all that needs the content of the object: computing it is slow.
+        # `_is_alike` and `_is_unasked` come first, because all other checks need the content, which is slow to compute.
         if step.fails_anyway or (state is None and step.is_absent_in_both):
             yield ServerAnswer(step.logged, state)
         elif _conflicts(step, state):
@@ -93,7 +93,7 @@ class Server:
         """Return whether a write that succeeded gets the same decision as on the log's object."""
         is_known = step.alone is not None or not step.is_finding
         is_write = step.record.verb in ("update", "patch", "delete") and step.logged.cause == Cause.SUCCEEDS
-        if step.precedes_apply or may_apply(step.record):  # who owns which field may differ where no content does
+        if step.precedes_apply or may_apply(step.record):  # field owners may differ although the content is the same
             return False
         return is_known and is_write and not step.around_differs and self.meets_alike(step.record, state)
 
@@ -105,9 +105,9 @@ class Server:
             return ServerAnswer(
                 step.logged, state if step.is_dry else Later(lambda: ended(state.content, step.exchange), state.touched)
             )
-        if record.verb == "delete" or step.is_removed:  # a write may take the last finalizer away
+        if record.verb == "delete" or step.is_removed:  # a write may remove the last finalizer
             return ServerAnswer(step.logged, None)
-        if record.verb == "update" and not record.subresource:  # what it found is replaced as a whole
+        if record.verb == "update" and not record.subresource:  # an update replaces the whole object
             return ServerAnswer(step.logged, None if alone is None else mutated_later(step))
         assert state.touched is not None
         return ServerAnswer(step.logged, self._after_later(step, state, state.touched | places(alone)))
@@ -288,7 +288,7 @@ class Server:
             if not creates(step.exchange):
                 yield from _unlike_apply(step, here)
                 return
-            if named_uid(step.exchange):  # which nothing has that is not there (`storage.Preconditions.Check`)
+            if named_uid(step.exchange):  # a missing object cannot have the UID (`storage.Preconditions.Check`)
                 yield ServerAnswer(CONFLICT, here)
                 return
             request = step.in_namespace(self._elsewhere.created(step.exchange, step.lister))
