@@ -1,4 +1,4 @@
-"""API versions that an upgrade removes, and who of the log uses them."""
+"""API versions that an upgrade removes, and their users in the log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_NAMES = 2
 
 
 def removed_verdict(result: RunResult) -> str:
-    """A sentence about requests that succeeded and that the candidate's server does not serve; empty without any."""
+    """Return a sentence about successful requests that the candidate's server does not serve, or ""."""
     removed = sum(use.succeeded for use in _removed(result))
     if not removed:
         return ""
@@ -21,7 +21,10 @@ def removed_verdict(result: RunResult) -> str:
 
 
 def api_versions_fact(result: RunResult) -> Fact | None:
-    """How many requests are not served after the upgrade, by whom; None without an upgrade or such requests."""
+    """Return the number and the users of requests that are not served after the upgrade.
+
+    None without an upgrade or such requests.
+    """
     by_service = {service: _requests(result, service) for service in Service}
     if not any(by_service.values()):
         return None
@@ -35,7 +38,7 @@ def api_versions_fact(result: RunResult) -> Fact | None:
 
 
 def api_versions_section(result: RunResult, rows: int) -> Section | None:
-    """Who uses which version that is deprecated or removed."""
+    """Return the section with the users of deprecated or removed versions, or None."""
     uses = result.api_versions
     if not uses:
         return None
@@ -71,7 +74,7 @@ def api_versions_section(result: RunResult, rows: int) -> Section | None:
 
 
 def api_versions_json(result: RunResult) -> list[dict[str, Any]]:
-    """The same as plain JSON."""
+    """Return the uses as plain JSON."""
     return [
         {
             "group": use.resource.group,

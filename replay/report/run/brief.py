@@ -1,4 +1,4 @@
-"""A run in few lines: while a policy is being written, as the difference from the last run, and as a comment of a pull request."""
+"""A run in a few lines: while a policy is written, as the difference from the last run, and as a pull request comment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ MOST_WORKLOADS = 3
 
 
 def brief_lines(result: RunResult) -> list[str]:
-    """Return at most ten lines: the answer, whether to trust it, lockouts, unusable lines, and the policies that deny most with their workloads."""
+    """Return at most ten lines about a run.
+
+    They are the answer, the match with the log, lockouts, unusable lines, and the policies that deny most with their
+    workloads.
+    """
     document = run_summary(result)
     facts = {fact.label: fact.value for fact in document.facts}
     denied = direct(cells_with(result.summary, OutcomeKind.NEWLY_DENIED))
@@ -79,7 +83,7 @@ def difference_line(previous: RunResult, following: RunResult) -> str:
 
 
 def _counts(result: RunResult) -> _Counts:
-    """Requests by what happens to them and workload."""
+    """Return the number of requests by what happens to them and by workload."""
     words = {kind: word for word, kinds in _WORDS for kind in kinds}
     counts: _Counts = Counter()
     for key, cell in result.summary.cells.items():

@@ -20,7 +20,7 @@ _DAY = 1440
 
 
 class Axis(NamedTuple):
-    """The time of a log in `length` steps of a round number of minutes from `start`, a minute since the epoch."""
+    """The time of a log in `length` steps of `step` minutes. `start` is a minute since the epoch."""
 
     start: int
     step: int
@@ -36,20 +36,20 @@ class Axis(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """How each step is called."""
+        """Labels of the steps."""
         times = (moment((self.start + i * self.step) * _MINUTE) for i in range(self.length))
         return tuple(time[5:10] if self.step >= _DAY else time[11:16] for time in times)
 
 
 def charts(result: RunResult) -> tuple[Chart, ...]:
-    """Each where it tells what no table does: one row, one column or one instant is no chart."""
+    """Return the charts that show more than a table. One row, one column or one instant makes no chart."""
     kind, cells = _subject(result)
     drawn = (_time(result, kind, cells), _heat(kind, cells), _undecided(result))
     return tuple(chart for chart in drawn if chart is not None)
 
 
 def _subject(result: RunResult) -> tuple[OutcomeKind, CellItems]:
-    """The root findings that the charts are about: denials, else the mutations of one kind."""
+    """Return the outcome and the direct findings of the charts: denials, or else the mutations of one kind."""
     for kind in (OutcomeKind.NEWLY_DENIED, *MUTATIONS):
         if cells := direct(cells_with(result.summary, kind)):
             return kind, cells
@@ -65,7 +65,7 @@ def _axis(result: RunResult) -> Axis:
 
 
 def _buckets(result: RunResult, axis: Axis, kind: OutcomeKind) -> dict[str, Counter[int]]:
-    """Root findings by policy and step."""
+    """Return the direct findings by policy and step."""
     counters: dict[str, Counter[int]] = {}
     for (minute, outcome, policy), count in result.summary.timeline.items():
         if outcome is kind:
@@ -78,7 +78,7 @@ def _values(counts: Mapping[int, int], length: int) -> tuple[float, ...]:
 
 
 def _time(result: RunResult, kind: OutcomeKind, cells: CellItems) -> Chart | None:
-    """A row for each policy from its first hit to its last, within the time of the log."""
+    """Return a chart with a row for each policy, from its first hit to its last, within the time of the log."""
     axis = _axis(result)
     buckets = _buckets(result, axis, kind)
     groups = grouped(cells, by_policy)
@@ -102,7 +102,7 @@ def _left(groups: int) -> str:
 
 
 def _clock(microseconds: int, axis: Axis) -> str:
-    """A time of day, with the day where the log has several."""
+    """Return a time of day, with the day if the log has several days."""
     text = moment(microseconds)
     return text[11:19] if axis.step * axis.length <= _DAY else text[5:16]
 
@@ -125,7 +125,10 @@ def _heat(kind: OutcomeKind, cells: CellItems) -> Chart | None:
 
 
 def _undecided(result: RunResult) -> Chart | None:
-    """How many requests are not decided by then: whether the log lacks something once, or ever more."""
+    """Return a chart of undetermined requests added up over time.
+
+    It shows whether the log lacks something once, or more and more.
+    """
     axis = _axis(result)
     counters = _buckets(result, axis, OutcomeKind.UNDETERMINED)
     policies = {gap.policy for side, gap in result.summary.gaps if side == "candidate"}

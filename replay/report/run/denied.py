@@ -1,6 +1,6 @@
 """Denied requests in the report of `replay run`: direct findings by policy, workload, user, namespace and resource.
 
-Counted apart are denials that are accepted, and requests that passed while a policy of the API was not there.
+Accepted denials are counted separately, and so are requests that passed while a policy was not in the API.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ALL = "all"
 
 
 def lockouts_section(result: RunResult, rows: int) -> Section | None:
-    """Return the direct denials of the cluster's own components; None where there are none."""
+    """Return the direct denials of the cluster's own components, or None if there are none."""
     cells = [item for item in cells_with(result.summary, OutcomeKind.NEWLY_DENIED) if lockout(item[0])]
     if not cells:
         return None
@@ -103,9 +103,9 @@ def denied_section(result: RunResult, rows: int) -> Section | None:
 
 
 def views_section(result: RunResult, rows: int) -> Section | None:
-    """Return denied requests by workload, user, namespace and resource; None where nothing is denied.
+    """Return denied requests by workload, user, namespace and resource, or None if nothing is denied.
 
-    Each request stands in one row of each table.
+    Each table has each request in one row.
     """
     cells = cells_with(result.summary, OutcomeKind.NEWLY_DENIED)
     if not cells:
@@ -161,7 +161,7 @@ def _policies(result: RunResult, cells: CellItems, rows: int) -> Table:
 
 
 def where(result: RunResult, policy: str) -> str:
-    """File and line of a policy, empty for what the cluster holds."""
+    """Return the file and line of a policy, or "" for a policy of the cluster."""
     origin = result.origin(policy)
     return inert(f"{origin.file}:{origin.line}") if origin is not None else ""
 
@@ -222,7 +222,7 @@ def _table(name: str, label: str, groups: list[Group], cells: CellItems, rows: i
 
 
 def examples_section(result: RunResult, rows: int) -> Section | None:
-    """Return the first direct finding of each policy; None where there is none."""
+    """Return the first direct finding of each policy, or None if there is none."""
     groups = grouped(direct(cells_with(result.summary, OutcomeKind.NEWLY_DENIED)), by_policy)
     if not groups:
         return None
@@ -249,7 +249,10 @@ _MOST_NAMES = 2
 
 
 def bootstrap_gap_fact(result: RunResult) -> Fact | None:
-    """How many requests came before the policies existed or while they were gone; None where none moved."""
+    """Return the number of requests that passed before a moved policy was in the API, or while it was absent.
+
+    None if no policy moved.
+    """
     if not result.moved:
         return None
     groups = _gap_groups(result)
@@ -262,7 +265,7 @@ def bootstrap_gap_fact(result: RunResult) -> Fact | None:
 
 
 def bootstrap_gap_json(result: RunResult) -> list[dict[str, Any]]:
-    """The same as plain JSON."""
+    """Return these requests as plain JSON."""
     return [
         {
             "policy": group.label,
@@ -274,9 +277,9 @@ def bootstrap_gap_json(result: RunResult) -> list[dict[str, Any]]:
 
 
 def _gap_groups(result: RunResult) -> list[Group]:
-    """The direct denials by policies that moved as they are: their API form would have denied them too.
+    """Return the direct denials by policies that moved unchanged. Their API form would have denied them too.
 
-    It would not have seen policies and webhook configurations, which only static policies are asked about.
+    Requests for policies and webhook configurations are left out, because only static policies see them.
     """
     denied = direct(cells_with(result.summary, OutcomeKind.NEWLY_DENIED))
     seen = [(key, cell) for key, cell in denied if not key.resource.endswith(f".{GROUP}")]
@@ -284,7 +287,7 @@ def _gap_groups(result: RunResult) -> list[Group]:
 
 
 def accepted_facts(accepted: AcceptedFacts) -> Iterator[Fact]:
-    """Yield the number of accepted denials; nothing where no denial was accepted."""
+    """Yield the number of accepted denials, if there are entries."""
     if accepted.entries:
         notes = [plural(len(each), "entry", "entries") + f" {word}" for each, word in _stale_entries(accepted) if each]
         tone = Tone.WARN if accepted.expired else Tone.PLAIN
@@ -296,7 +299,7 @@ def _stale_entries(accepted: AcceptedFacts) -> tuple[tuple[tuple[AcceptedEntry, 
 
 
 def accepted_section(accepted: AcceptedFacts, rows: int) -> Section | None:
-    """Return all entries: expired ones first, then those that are no longer needed."""
+    """Return all entries: expired ones first, then those that are no longer needed. None without entries."""
     if not accepted.entries:
         return None
     listed = sorted(accepted.entries, key=lambda each: (_rank(each), each.entry.line))
@@ -328,7 +331,7 @@ def _row(each: AcceptedEntry) -> tuple[str, ...]:
 
 
 def accepted_json(accepted: AcceptedFacts) -> dict[str, JSON]:
-    """The same as JSON."""
+    """Return the accepted denials as JSON."""
     return {
         "requests": accepted.requests,
         "entries": [

@@ -12,13 +12,13 @@ from replay.report.render.document import Align, Column, Section, Table, Tone, i
 from replay.report.run.views import WORDS
 
 PAGE = 50
-"""How many rows a page shows at a time."""
+"""Number of rows that a page shows at a time."""
 BETWEEN = "; "
 """Separator of several names in a CSV cell."""
 
 
 def hits_section(result: RunResult, rows: int | None) -> Section | None:
-    """Return the section with at most `rows` rows (all if None); None where there are no findings."""
+    """Return the section with at most `rows` rows (all if None), or None if there are no findings."""
     policy_hits = hits(result.summary.cells) if rows != 0 else []
     if not policy_hits:
         return None
@@ -57,7 +57,7 @@ def _row(hit: Hit) -> tuple[str, ...]:
 
 
 def hit_values(result: RunResult) -> Iterator[dict[str, Any]]:
-    """Every row as JSON: the columns of `findings.csv`."""
+    """Yield every row as JSON, with the columns of `findings.csv`."""
     for hit in hits(result.summary.cells):
         origin = result.origin(hit.key.policy)
         yield {
@@ -86,7 +86,7 @@ COLUMNS = (
 
 
 def hits_csv(result: RunResult) -> str:
-    """`findings.csv`: a spreadsheet takes no cell for a formula, see `csv_text`."""
+    """Return `findings.csv`. No cell is a formula to a spreadsheet, see `csv_text`."""
     import polars as pl  # noqa: PLC0415 - only this format needs it
 
     from replay.report.render.rows import csv_text  # noqa: PLC0415

@@ -35,7 +35,7 @@ from replay.report.run.webhooks import outage_json
 from replay.report.trust import fidelity_json
 
 _ROWS = 1000
-"""How many rows are in memory as JSON at a time."""
+"""Number of rows that are in memory as JSON at a time."""
 _VIEWS = {
     "policies": by_policy,
     "users": by_user,
@@ -51,12 +51,12 @@ def _of_shard(summary: Summary) -> dict[str, Callable[[CellKey], Iterable[str]]]
 
 
 def summary_json(result: RunResult) -> str:
-    """The summary as one JSON document, with a line end."""
+    """Return the summary as one JSON document, with a line end."""
     return "".join(summary_pieces(result))
 
 
 def summary_pieces(result: RunResult) -> Iterator[str]:
-    """The same piece by piece: the rows of a large log are never in memory together."""
+    """Yield the pieces of the document. The rows of a large log are never all in memory."""
     opening = "{"
     for name, value in _members(result).items():
         pieces = _list(name, value) if isinstance(value, Iterator) else iter([_member(name, value)])
@@ -72,7 +72,7 @@ def _member(name: str, value: object) -> str:
 
 
 def _list(name: str, values: Iterator[object]) -> Iterator[str]:
-    """The member that a list is, some values at a time."""
+    """Yield the pieces of a member that is a list, some values at a time."""
     beginning, end = f'\n  "{name}": [', "\n  ]"
     opening = beginning
     while some := list(islice(values, _ROWS)):
@@ -82,7 +82,7 @@ def _list(name: str, values: Iterator[object]) -> Iterator[str]:
 
 
 def _members(result: RunResult) -> dict[str, Any]:
-    """The members of the document in their order; an iterator is a list."""
+    """Return the members of the document, in order. An iterator stands for a list."""
     summary = result.summary
     determined, total = decided(summary, "candidate")
     by_outcome = counts(summary)
@@ -162,7 +162,7 @@ def _world(world: WorldFacts) -> dict[str, Any]:
 
 
 def _findings(result: RunResult, kind: OutcomeKind) -> dict[str, Any]:
-    """The findings of one kind in each view."""
+    """Return the findings of one outcome in each view."""
     return {
         view: [
             {

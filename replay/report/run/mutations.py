@@ -1,6 +1,6 @@
 """Mutations in the report of `replay run`: which policy changes what, and how that affects validation.
 
-Two states of an object are shown as a unified diff of YAML, the way readers of `kubectl diff` know it.
+Two states of an object are shown as a unified diff of YAML, as in `kubectl diff`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _lines(value: JSON) -> list[str]:
 
 FEW_ROWS, FEW_EXAMPLES, MOST_EXAMPLES = 8, 3, 12
 MOST_LINES = 60
-"""How much of a diff is shown."""
+"""Maximum number of lines of a diff that are shown."""
 
 
 def mutation_sections(summary: Summary, rows: int, where: Callable[[str], str] = str) -> Iterator[Section]:
@@ -130,7 +130,7 @@ def _mutated(summary: Summary, rows: int, where: Callable[[str], str]) -> Sectio
 
 
 def _title(cells: CellItems) -> str:
-    """Return a title for all, if they are equal."""
+    """Return the title: the outcome if all are equal, otherwise a general one."""
     kinds = {key.outcome for key, _ in cells}
     return WORDS[kinds.pop()].capitalize() if len(kinds) == 1 else "Mutations"
 
@@ -146,7 +146,7 @@ def _changes(key: CellKey) -> Iterator[str]:
 
 
 def _examples(summary: Summary, groups: list[Group], most: int) -> tuple[Listing, ...]:
-    """An object before and after, for the largest groups; no object twice."""
+    """Return an object before and after, for the largest groups, each object once."""
     listings: dict[str, Listing] = {}
     for group in groups:
         if len(listings) == most or not group.examples:

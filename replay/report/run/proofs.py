@@ -1,4 +1,4 @@
-"""Claims about each changed policy, compared with the log."""
+"""Proofs about each changed policy, compared with the log."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _EXCLUDED: Mapping[str, tuple[OutcomeKind, ...]] = {
     "stricter": (OutcomeKind.NEWLY_ADMITTED,),
     "looser": _STRICTER,
 }
-"""The outcomes that a claim says cannot be."""
+"""Outcomes that a proof excludes."""
 
 
 def findings_of(summary: Summary, proof: PolicyProof) -> dict[str, int]:
-    """How many requests of the log a policy makes what, under either of its names."""
+    """Return the number of requests by outcome that a policy causes in the log, under either of its names."""
     names = {proof.name, proof.new_name}
     counts = {
         kind.value: sum(each.requests for each in grouped(cells_with(summary, kind), by_policy) if each.label in names)
@@ -42,7 +42,7 @@ def findings_of(summary: Summary, proof: PolicyProof) -> dict[str, int]:
 
 
 def comparison(summary: Summary, proof: PolicyProof) -> str:
-    """How what the log shows compares with the claim, in words."""
+    """Return a text that compares the log with the proof."""
     result, claim = proof.proof.result.value, findings_of(summary, proof)
     shown = ", ".join(f"{number(count)} {kind.replace('_', ' ')}" for kind, count in claim.items())
     beyond = sum(claim.get(kind.value, 0) for kind in _EXCLUDED.get(result, ()))
@@ -52,7 +52,7 @@ def comparison(summary: Summary, proof: PolicyProof) -> str:
 
 
 def proof_section(result: RunResult) -> Section | None:
-    """Return one row per changed policy; None if proofs were not requested."""
+    """Return one row for each changed policy, or None if proofs were not requested."""
     changed = [each for each in result.proofs if each.is_changed]
     if not changed:
         return None
@@ -64,7 +64,7 @@ def proof_section(result: RunResult) -> Section | None:
 
 
 def proofs_summary(result: RunResult) -> list[dict[str, Any]]:
-    """The same as plain JSON."""
+    """Return the proofs as plain JSON."""
     from replay.report.proof import proofs_json  # noqa: PLC0415 - only where something was proved
 
     return [

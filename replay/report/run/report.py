@@ -59,7 +59,7 @@ from replay.report.run.webhooks import failed_calls_fact, outage_facts, outage_s
 from replay.report.trust import disagreements_section, fidelity_fact, gaps_section, mismatch
 
 _ENDS = {"absent": "not found", "succeeds": "succeed"}
-"""Words for the causes of predicted outcomes that do not speak for themselves."""
+"""Words for causes of predicted outcomes whose names are not clear."""
 TERMINAL_ROWS = 8
 PAGE_ROWS = 200
 
@@ -72,10 +72,10 @@ def run_document(
     hits: int | None = 0,
     with_summary: bool = False,
 ) -> Document:
-    """Return the full report with at most `rows` rows a table.
+    """Return the full report, with at most `rows` rows in a table.
 
-    `with_charts` is for formats that draw them, `with_summary` for pages that begin with the tables of the first screen. `hits` limits
-    the table of affected workloads by policy; None means all rows.
+    `with_charts` is for formats that draw them, `with_summary` for pages that begin with the tables of the first
+    screen. `hits` limits the table of affected workloads by policy, and None means all rows.
     """
     authorization = authorization_sections(result.authorization, rows) if result.authorization is not None else []
     sections = [
@@ -158,7 +158,7 @@ def _world_facts(world: WorldFacts) -> list[Fact]:
 
 
 def mutation_facts(summary: Summary) -> Iterator[Fact]:
-    """Yield the numbers of mutated requests: always the newly mutated ones, the other kinds only where there are any."""
+    """Yield the numbers of mutated requests. Newly mutated ones are always shown, other kinds only if there are any."""
     by_outcome = counts(summary)
     for kind in MUTATIONS:
         count, follows = by_outcome[kind]

@@ -1,4 +1,4 @@
-"""The first screen of `replay run`: the answer, whether to trust it, who is hit, and what to do next.
+"""The first screen of `replay run`: the answer, the trust in it, the affected workloads, and the next steps.
 
 It is a document of at most 40 lines of 100 columns. The full report has every table.
 """
@@ -52,9 +52,9 @@ MOST_WORKLOADS = 8
 MOST_NAMES = 2
 TITLE = "Impact of the candidate"
 _USUAL_FACTS = 5
-"""A screen with more facts than these shows fewer workloads, so that it keeps its height."""
+"""Number of facts above which the screen shows fewer workloads, so that it keeps its height."""
 _MESSAGE = 36
-"""Characters of a message in a table of the first screen: a row takes one line of 100 columns."""
+"""Characters of a message in a table of the first screen, in which a row is one line of 100 columns."""
 _POLICY = 36
 _OF_WEBHOOK = " denied the request: "
 _WORKLOAD = 44
@@ -66,11 +66,11 @@ _LISTED = {
     OutcomeKind.NO_LONGER_MUTATED: "would no longer be mutated",
     OutcomeKind.NEWLY_ADMITTED: "would newly be admitted",
 }
-"""The outcomes that the answer names after denials."""
+"""Outcomes that the answer names after denials."""
 
 
 def run_summary(result: RunResult) -> Document:
-    """The first screen as a document."""
+    """Return the first screen as a document."""
     denied = cells_with(result.summary, OutcomeKind.NEWLY_DENIED)
     verdict, tone = run_verdict(result)
     if warning := mismatch(result):
@@ -89,9 +89,9 @@ def run_summary(result: RunResult) -> Document:
 def summary_tables(
     result: RunResult, most_workloads: int = MOST_WORKLOADS, *, on_page: bool = False
 ) -> tuple[Section, ...]:
-    """Return the policies that deny most and the workloads hit most.
+    """Return the policies that deny most and the most affected workloads.
 
-    A row takes one line of a terminal. `on_page`, cells keep their text: a page wraps it.
+    A row takes one line of a terminal. `on_page`, cells keep their text, because a page wraps it.
     """
     denied = cells_with(result.summary, OutcomeKind.NEWLY_DENIED)
     sections = (
@@ -102,9 +102,9 @@ def summary_tables(
 
 
 def run_verdict(result: RunResult) -> tuple[str, Tone]:
-    """The answer in words that a person can repeat in a meeting, and how grave it is.
+    """Return the answer in words for a meeting, and its tone.
 
-    What the authorizers would do comes first, then what admission would do.
+    The effects of the authorizers come first, then those of admission.
     """
     verdict, tone = _admission_verdict(result)
     if outage := outage_verdict(result):
@@ -144,7 +144,7 @@ def _admission_verdict(result: RunResult) -> tuple[str, Tone]:
 
 
 def determined_fact(result: RunResult) -> Fact:
-    """How many requests have a certain verdict under the candidate."""
+    """Return the number of requests with a certain verdict under the candidate."""
     determined, total = decided(result.summary, "candidate")
     tone = Tone.GOOD if determined == total else Tone.WARN
     return Fact("Determined", share(determined, total), f"{number(determined)} of {plural(total, 'request')}", tone)
@@ -255,7 +255,7 @@ def _first(names: Sequence[str], most: int) -> str:
 
 
 def _next_steps(result: RunResult, denied: CellItems) -> Section:
-    """What to do with the answer; `…` stands for the arguments of this run."""
+    """Return the next steps. `…` stands for the arguments of this run."""
     steps = [("replay run … --full", "every table (--report DIR: as a page)")]
     groups = grouped(direct(denied), by_policy)
     if groups:

@@ -1,4 +1,4 @@
-"""Cells of a summary regrouped: by policy, user, namespace, kind, workload."""
+"""Cells of a summary regrouped by policy, user, namespace, resource or workload."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = {
     OutcomeKind.NEWLY_AUDITED: "newly audited",
     OutcomeKind.UNDETERMINED: "undetermined",
 }
-"""The words of a report for each outcome."""
+"""Words for each outcome in a report."""
 
 OutcomeCells = Iterable[tuple[CellKey, Cell]]
 CellItems = list[tuple[CellKey, Cell]]
@@ -43,7 +43,8 @@ class Group(Struct, dict=True):
     consequences: int = 0
     sole: int = 0
     members: list[CellItems] = field(default_factory=list)
-    """Lists of cells. Groups share a list where the same policies deny its requests, since a set can have thousands of policies."""
+    """Lists of cells. Groups with the same denying policies share a list, because a set can have thousands of policies.
+    """
 
     def add(self, key: CellKey, cell: Cell) -> None:
         """Add a cell. Of consequences only the number counts."""
@@ -111,7 +112,10 @@ class Group(Struct, dict=True):
 
 
 def workload_label(key: CellKey) -> str:
-    """`namespace Kind/name` of the owning workload, the namespace left out for cluster-scoped ones, its workspace before it."""
+    """Return `namespace Kind/name` of the owning workload, with its kcp workspace before it.
+
+    Cluster-scoped workloads have no namespace.
+    """
     return " ".join(each for each in (key.workspace, key.namespace, key.workload) if each)
 
 

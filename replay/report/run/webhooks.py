@@ -26,7 +26,7 @@ def unknown_calls(summary: Summary) -> int:
 
 
 def failed_calls_fact(summary: Summary) -> Fact | None:
-    """Return the number of failed calls; None where no call failed."""
+    """Return the number of failed calls, or None if no call failed."""
     failed = sum(count for call, count in summary.webhooks.items() if call.answer == FAILED)
     if not failed:
         return None
@@ -101,7 +101,7 @@ _Group = tuple[str, str, str, str]
 
 
 def outage_verdict(result: RunResult) -> str:
-    """What is down, in a sentence; empty without an outage."""
+    """Return a sentence about the webhooks that are down, or "" without an outage."""
     if result.outage is None:
         return ""
     names = ", ".join(f"`{inert(name)}`" for name in dict.fromkeys(each.name for each in result.outage.webhooks))
@@ -115,7 +115,7 @@ def outage_verdict(result: RunResult) -> str:
 
 
 def outage_facts(result: RunResult) -> list[Fact]:
-    """Whether the webhooks can come back."""
+    """Return whether the webhooks can come back."""
     outage = result.outage
     if outage is None:
         return []
@@ -130,7 +130,7 @@ def outage_facts(result: RunResult) -> list[Fact]:
 
 
 def outage_section(result: RunResult, rows: int) -> Section | None:
-    """The calls that fail, the steps of the return, and the time that calls take."""
+    """Return the section with the failing calls, the recovery steps, and the duration of calls. None without an outage."""
     outage = result.outage
     if outage is None:
         return None
@@ -144,7 +144,7 @@ def outage_section(result: RunResult, rows: int) -> Section | None:
 
 
 def outage_json(result: RunResult) -> dict[str, Any]:
-    """The same as plain JSON."""
+    """Return the outage as plain JSON."""
     outage = result.outage
     if outage is None:
         return {}

@@ -1,4 +1,4 @@
-"""The charts of a weekly report: what admission did over time, and where policies act."""
+"""Charts of the weekly report: what admission did over time, and where policies act."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEPS = tuple(minutes * 60 * MICROSECONDS for minutes in (1, 5, 15, 60, 240))
 
 
 def step_of(figures: Figures) -> int:
-    """Return the step of a period: days if it has several, else the shortest with few rows."""
+    """Return the step of a period: days if it has several, or else the shortest step with few rows."""
     length = figures.period.length
     if length > 3 * DAY:
         return DAY
@@ -26,7 +26,7 @@ def step_of(figures: Figures) -> int:
 
 
 def by_step(counts: Mapping[int, int], step: int, zone: tzinfo) -> Counter[int]:
-    """Counts added up to longer steps; days begin at midnight of the zone."""
+    """Return the counts added up to longer steps. Days begin at midnight of the zone."""
     sums: Counter[int] = Counter()
     for start, count in counts.items():
         sums[floor(start, step, zone)] += count
@@ -34,7 +34,7 @@ def by_step(counts: Mapping[int, int], step: int, zone: tzinfo) -> Counter[int]:
 
 
 def floor(start: int, step: int, zone: tzinfo) -> int:
-    """The start of the step that an instant lies in."""
+    """Return the start of the step that contains an instant."""
     if step < DAY:
         return start // step * step
     local = datetime.fromtimestamp(start // MICROSECONDS, tz=zone)
@@ -43,7 +43,7 @@ def floor(start: int, step: int, zone: tzinfo) -> int:
 
 
 def starts(period: Period, step: int, zone: tzinfo) -> list[int]:
-    """The starts of all steps of a period, those without any request included."""
+    """Return the starts of all steps of a period, even of those without requests."""
     at = floor(period.start, step, zone)
     instants = []
     while at < period.end:
@@ -61,19 +61,19 @@ def _next(start: int, step: int, zone: tzinfo) -> int:
 
 
 def label(start: int, step: int, zone: tzinfo) -> str:
-    """How an axis or a table names a step."""
+    """Return the label of a step on an axis or in a table."""
     at = datetime.fromtimestamp(start // MICROSECONDS, tz=zone)
     return f"{at:%a %d %b}" if step >= DAY else f"{at:%H:%M}"
 
 
 def charts(result: WeeklyResult, zone: tzinfo) -> tuple[Chart, ...]:
-    """Each chart where it says something."""
+    """Return the charts that show something."""
     drawn = (time_chart(result.figures, zone), _heat(result))
     return tuple(chart for chart in drawn if chart is not None)
 
 
 def time_chart(figures: Figures, zone: tzinfo) -> Chart | None:
-    """Denials and audited failures by policy over time."""
+    """Return the chart of denials, warnings and audited failures by policy over time."""
     step = step_of(figures)
     shown = sorted(
         (each for each in figures.actions if each.action in (EffectAction.DENY, EffectAction.AUDIT, EffectAction.WARN)),
@@ -143,7 +143,7 @@ def _heat(result: WeeklyResult) -> Chart | None:
 
 
 def _totals(counts: Mapping[tuple[str, str, str], int], place: int) -> list[str]:
-    """The names at one place of the keys, those with most requests first."""
+    """Return the names at one place of the keys, those with most requests first."""
     totals: Counter[str] = Counter()
     for key, count in counts.items():
         totals[key[place]] += count

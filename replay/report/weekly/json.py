@@ -1,6 +1,6 @@
-"""The weekly report as JSON: for programs, and for next week's report, which compares itself with it.
+"""The weekly report as JSON: for programs, and for the comparison in the next weekly report.
 
-`reports/README.md` documents the schema; `kind` and `version` lead it, and a reader refuses other versions.
+`reports/README.md` documents the schema. `kind` and `version` come first, and a reader refuses other versions.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from replay.report.weekly.sections import readiness_value, refusals_json
 KIND = "replay weekly report"
 VERSION = 1
 KEPT = "report-"
-"""How the JSON files begin that stay beside the report, one for each end of a period."""
+"""Prefix of the JSON files that stay beside the report, one for each end of a period."""
 _MOST_BYTES = 1 << 30
 
 
 def weekly_json(result: WeeklyResult) -> str:
-    """The report as one JSON document, with a line end."""
+    """Return the report as one JSON document, with a line end."""
     value = {
         "kind": KIND,
         "version": VERSION,
@@ -83,7 +83,7 @@ def _mutations(result: WeeklyResult) -> list[dict[str, Any]]:
 
 
 def _in_force(result: WeeklyResult) -> list[dict[str, Any]]:
-    """How far the current set agrees with each file of the log."""
+    """Return how well the baseline matches each file of the log."""
     return [
         {
             "file": each.file,
@@ -96,7 +96,7 @@ def _in_force(result: WeeklyResult) -> list[dict[str, Any]]:
 
 
 def figures_value(figures: Figures) -> dict[str, Any]:
-    """The part of the document that a later report reads."""
+    """Return the part of the document that a later report reads."""
     return {
         "period": {"start": rfc3339(figures.period.start), "end": rfc3339(figures.period.end)},
         "stepSeconds": figures.step // MICROSECONDS,
@@ -126,7 +126,7 @@ def figures_value(figures: Figures) -> dict[str, Any]:
 
 
 def _workspaces_value(figures: Figures) -> dict[str, Any]:
-    """Return the effects on each kcp workspace; empty for other logs."""
+    """Return the effects on each kcp workspace, or {} for other logs."""
     workspaces = [
         {
             "workspace": each.workspace,
@@ -186,7 +186,7 @@ def _timeline(counts: Mapping[int, int]) -> dict[str, int]:
 
 
 def rfc3339(microseconds: int) -> str:
-    """A time with microseconds, in UTC."""
+    """Return a time with microseconds, in UTC."""
     at = datetime.fromtimestamp(microseconds // MICROSECONDS, tz=UTC)
     return f"{at:%Y-%m-%dT%H:%M:%S}.{microseconds % MICROSECONDS:06d}Z"
 
@@ -199,13 +199,13 @@ def _microseconds(text: str | None) -> int:
 
 
 def kept_name(period: Period) -> str:
-    """The name under which the JSON of a period stays beside later reports."""
+    """Return the file name under which the JSON of a period stays for later reports."""
     at = datetime.fromtimestamp(period.end // MICROSECONDS, tz=UTC)
     return f"{KEPT}{at:%Y%m%dT%H%M%SZ}.json"
 
 
 def kept_before(directory: Path, period: Period) -> Path | None:
-    """Return the newest report that ends before a tenth of the period; None if there is none."""
+    """Return the newest report that ends before a tenth of the period has passed, or None."""
     limit = kept_name(Period(0, period.start + period.length // 10))
     names = sorted(path.name for path in directory.glob(f"{KEPT}*Z.json")) if directory.is_dir() else []
     earlier = [name for name in names if name <= limit]
@@ -213,7 +213,7 @@ def kept_before(directory: Path, period: Period) -> Path | None:
 
 
 def read_figures(path: Path) -> Figures:
-    """Return an earlier report's figures; raises ReplayError for other files."""
+    """Return the figures of an earlier report. Raises ReplayError for other files."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise ReplayError("too large for a report", path=str(path))

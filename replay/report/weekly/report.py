@@ -46,7 +46,7 @@ from replay.report.weekly.sections import (
 
 TERMINAL_ROWS = 8
 _LATE = 20
-"""The part of a period that may pass before its first request."""
+"""Divisor of a period: the first request must come within this part for a comparison of its halves."""
 PAGE_ROWS = 200
 ACTION_WORDS = {
     EffectAction.DENY: "denied",
@@ -79,7 +79,7 @@ _TONES = {
 def weekly_document(
     result: WeeklyResult, *, zone: tzinfo = UTC, rows: int = TERMINAL_ROWS, with_charts: bool = False
 ) -> Document:
-    """The document with at most `rows` rows a table; charts only for formats that draw them."""
+    """Return the document, with at most `rows` rows in a table. Charts are only for formats that draw them."""
     figures, period = result.figures, result.figures.period
     sections = [
         _consumers(result, rows),
@@ -117,7 +117,7 @@ def weekly_document(
 
 
 def weekly_screen(result: WeeklyResult, zone: tzinfo = UTC) -> Document:
-    """The first screen of the report."""
+    """Return the first screen of the report."""
     document = weekly_document(result, zone=zone)
     steps = [("replay report … --full", "every table (--out DIR: as a page)")]
     if result.figures.promotions:
@@ -221,7 +221,10 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
 
 
 def _consumers(result: WeeklyResult, rows: int) -> Section | None:
-    """The workspaces of kcp that requests are to; a provider asks first whom its policies deny. None for other logs."""
+    """Return the section with kcp workspaces, because a provider first needs to know whom its policies deny.
+
+    None for other logs.
+    """
     workspaces = result.figures.workspaces
     if not workspaces:
         return None
@@ -248,13 +251,13 @@ def _consumers(result: WeeklyResult, rows: int) -> Section | None:
 
 
 def _readiness(each: Promotion) -> str:
-    """Return the verdict about a policy in words; one that denies as a consequence alone denies nothing directly."""
+    """Return the verdict about a policy in words. One whose denials are all consequences denies nothing directly."""
     denies = each.readiness is PolicyReadiness.DENIES
     return _INDIRECT if denies and not each.roots else _READINESS[each.readiness]
 
 
 def _begins_in_time(figures: Figures) -> bool:
-    """Whether the log holds the period from near its beginning: only then can its halves be compared."""
+    """Return whether the log starts near the beginning of the period. Only then can its halves be compared."""
     first = min((start for start, count in figures.steps.items() if count), default=figures.period.end)
     return first - figures.period.start <= max(figures.period.length // _LATE, figures.step)
 
@@ -276,7 +279,7 @@ def _promotion_row(each: Promotion, previous: Promotion | None, zone: tzinfo, *,
 
 
 def _promotion_trend(each: Promotion, previous: Promotion | None) -> str:
-    """Against the earlier period where it knows the policy, else the second half of this one against the first."""
+    """Return the trend from the earlier period if it has the policy, otherwise from the first half to the second."""
     if previous is not None:
         return change(each.roots, previous.roots)
     first, second = each.halves
@@ -286,7 +289,7 @@ def _promotion_trend(each: Promotion, previous: Promotion | None) -> str:
 
 
 def _owners(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
-    """Whom to talk to, policy by policy, beginning with the policies that are nearest to enforcement."""
+    """Return the section with the people to contact, by policy. Policies that are nearest to enforcement come first."""
     owners = [talk for each in result.figures.promotions for talk in talks(each)]
     if not owners:
         return None

@@ -34,7 +34,7 @@ _NODE = "system:node:"
 
 
 def change(now: int, previous: int | None) -> str:
-    """The trend of a number in words: the difference and, where it says something, the share; empty without an earlier one."""
+    """Return the trend of a number in words: the difference and the percentage. It is empty without an earlier number."""
     if previous is None:
         return ""
     if not previous:
@@ -59,7 +59,7 @@ class OwnerDenials(NamedTuple):
 
 
 def talks(promotion: Promotion) -> list[OwnerDenials]:
-    """The owners of a promotion, those with most requests first; where no label names one, who sends the requests."""
+    """Return the owners of a promotion, those with most requests first. Without an owner label, the users stand for them."""
     groups: dict[tuple[str, str], list[Owner]] = {}
     for each in promotion.owners:
         groups.setdefault((each.owner, "" if each.owner else each.users[0]), []).append(each)
@@ -79,13 +79,13 @@ def talks(promotion: Promotion) -> list[OwnerDenials]:
 
 
 def some(names: tuple[str, ...], most: int = 3) -> str:
-    """The first few names, and how many more there are."""
+    """Return the first few names, and the number of others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def newness(result: WeeklyResult, rows: int) -> Section | None:
-    """First-seen and vanished denials, users and namespaces."""
+    """Return the section with new and vanished denials, users and namespaces."""
     previous, now = result.previous, result.figures
     if previous is None:
         lead = "There is no earlier report to compare with. The next report is compared with the JSON file of this one (--out)."
@@ -121,7 +121,7 @@ def _whom(user: str, namespace: str) -> str:
 
 
 def _people(names: Iterable[str]) -> list[str]:
-    """Users, people first; nodes and controllers come and go."""
+    """Return the users with people first, because nodes and controllers come and go."""
     return sorted(names, key=lambda name: (name.startswith("system:"), name.startswith(_NODE), name))
 
 
@@ -132,7 +132,11 @@ def _names(name: str, caption: str, name_rows: list[tuple[str, str, str]], rows:
 
 
 def in_force(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
-    """The sets' hashes, when the log shows the current one at work, and whether API servers seem to have different ones."""
+    """Return the section about the set in force, or None without a set.
+
+    It has the hashes of the sets, when the log shows decisions of the baseline, and whether API servers seem to have
+    different sets.
+    """
     sets = [(role, each) for role, each in (("current", result.current), ("candidate", result.candidate)) if each]
     if not sets:
         return None
@@ -174,7 +178,7 @@ def _in_force_lead(result: WeeklyResult, zone: tzinfo, *, drifted: bool) -> tupl
 
 
 def _evidence(evidence: tuple[FileFidelity, ...], rows: int, zone: tzinfo) -> Table:
-    """File by file; where there are too many, those that differ from the set first."""
+    """Return the table of log files. If there are too many, those that differ from the set come first."""
     notes = zone_name(max(each.last for each in evidence), zone)
     columns = (
         Column("file", Align.CODE),
@@ -210,7 +214,7 @@ def _foreign(result: WeeklyResult) -> Table:
 
 
 def left_out(result: WeeklyResult) -> Section | None:
-    """Unusable lines, and requests that failed before validation."""
+    """Return the section with unusable lines and requests that failed before validation, or None."""
     lines = [(inert(reason), number(count)) for reason, count in sorted(result.rejects.items())]
     lines += [
         (f"failed before: {inert(reason)}", number(count)) for reason, count in sorted(result.not_reached.items())
@@ -228,7 +232,7 @@ _COMPUTE = ("cpu", "memory")
 
 
 def readiness_sections(readiness: ReadinessByNamespace, rows: int) -> Iterator[Section]:
-    """Levels, obstacles, bounds."""
+    """Yield the sections about Pod Security levels, their obstacles, and the bounds of requests and limits."""
     if not readiness:
         return
     yield _levels(readiness, rows)
@@ -292,12 +296,12 @@ def _bounds(readiness: ReadinessByNamespace, rows: int) -> Section:
 
 
 def limit_range(namespace: NamespaceReadiness) -> dict[str, str]:
-    """`max` of a LimitRange for containers."""
+    """Return `max` of a LimitRange for containers."""
     return {name: str(value) for name, value in sorted(namespace.most.get("limits", {}).items()) if name in _COMPUTE}
 
 
 def quota(namespace: NamespaceReadiness) -> dict[str, str]:
-    """`hard` of a ResourceQuota."""
+    """Return `hard` of a ResourceQuota."""
     return {name: str(value) for name, value in sorted(namespace.peak().items())}
 
 
@@ -306,7 +310,7 @@ def _text(values: Mapping[str, str]) -> str:
 
 
 def readiness_value(readiness: ReadinessByNamespace) -> list[dict[str, Any]]:
-    """The same as JSON."""
+    """Return the readiness as JSON."""
     return [
         {
             "namespace": namespace,
@@ -327,7 +331,7 @@ def readiness_value(readiness: ReadinessByNamespace) -> list[dict[str, Any]]:
 
 
 def refusal_sections(refusals: Refusals, rows: int) -> Iterator[Section]:
-    """Yield the sections, none without refusals and unused permissions."""
+    """Yield the sections about refusals and unused permissions, if there are any."""
     blocks: list[Block] = []
     if refusals.now:
         blocks.append(
@@ -374,7 +378,7 @@ def _table(name: str, caption: str, refusals: Refusals, ordered: list[Refused], 
 
 
 def refusals_json(refusals: Refusals) -> JSON:
-    """Every refusal with its count before, which is null where nothing is known of an earlier period."""
+    """Return every refusal with its earlier count, which is null without an earlier period."""
     keys = sorted({*refusals.now, *refusals.no_longer})
     return {
         "refused": [
