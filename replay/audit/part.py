@@ -144,7 +144,7 @@ class StorePart(Struct, frozen=True):
         counted = frame if dropped.is_empty() else frame.join(dropped, on="row_id", how="anti")
         written = counted.with_columns(pl.lit(value=True).alias("selected"))
         since = pl.col("seq").min().over("identity")
-        yield from _by_object(_keyed(written.sort(since, "identity", "seq", "audit_id")))
+        yield from _by_object(keyed_records(written.sort(since, "identity", "seq", "audit_id")))
 
     def bare_records(self, rows: pl.DataFrame) -> Iterator[RequestRecord]:
         """Yield the records of rows (`row_id`, `selected`), in their order, without bodies.
@@ -156,7 +156,7 @@ class StorePart(Struct, frozen=True):
         bodies = [pl.lit(None, pl.String).alias(name) for name in _BODIES]
         columns = [pl.col(name) for name in _STORED if name not in (*_BODIES, "name")]
         frame = self._frame(_among(rows), [*columns, pl.col("object_name").alias("name"), *bodies])
-        for some in _keyed(rows.join(frame, on="row_id", how="left", maintain_order="left")):
+        for some in keyed_records(rows.join(frame, on="row_id", how="left", maintain_order="left")):
             yield from some.records
 
     def _rows(self, predicate: RowPredicate | None) -> Iterator[KeyedRecords]:
@@ -167,7 +167,7 @@ class StorePart(Struct, frozen=True):
         """Yield the records of rows (`row_id`, `selected`), in their order, with the hashes of their objects."""
         if not rows.is_empty():
             frame = self._frame(_among(rows), [pl.col(name) for name in _STORED])
-            yield from _keyed(rows.join(frame, on="row_id", how="left", maintain_order="left"))
+            yield from keyed_records(rows.join(frame, on="row_id", how="left", maintain_order="left"))
 
     def _chosen(
         self, predicate: RowPredicate | None, within: RowPredicate | None = None, others: str = "false"
@@ -268,7 +268,7 @@ def _by_object(rows: Iterable[KeyedRecords]) -> Iterator[tuple[int, list[Request
         yield identity, of_object
 
 
-def _keyed(frame: pl.DataFrame, key: str = "identity") -> Iterator[KeyedRecords]:
+def keyed_records(frame: pl.DataFrame, key: str = "identity") -> Iterator[KeyedRecords]:
     """Yield the rows of a frame with a key and the fields of `RequestRecord`, a few thousand at a time."""
     for part in frame.select(key, *RequestRecord._fields).iter_slices(_SLICE):
         keys, *columns = [column.to_list() for column in part.get_columns()]
@@ -276,11 +276,6 @@ def _keyed(frame: pl.DataFrame, key: str = "identity") -> Iterator[KeyedRecords]
         for index in _FEW_VALUES:  # equal texts are one object, here and wherever they are sent together
             columns[index] = list(map(intern, columns[index]))
         yield KeyedRecords(keys, list(map(_record, zip(*columns, strict=True))))
-
-
-def keyed_records(relation: duckdb.DuckDBPyRelation, key: str = "identity") -> Iterator[KeyedRecords]:
-    """Yield the rows of a relation with a key and the fields of `RequestRecord`, a few thousand at a time."""
-    yield from _keyed(frame_from_relation(relation), key)
 
 
 @lru_cache(maxsize=1)

@@ -7,6 +7,7 @@ step. So an interrupted ingest leaves the store unchanged.
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import tempfile
@@ -57,6 +58,8 @@ from replay.storage.storage import Storage
 
 PART_BYTES = 32 << 20
 """Approximate size of the JSON in a part of a new store, in bytes."""
+MOST_FRAME_BYTES = 64 << 20
+"""Maximum size in memory of a frame that is remembered."""
 MOST_PARTS = 128
 FEWEST_KEPT_PARTS = 16
 """Number of parts of a kept store, which will grow and so needs more than its first log does."""
@@ -349,7 +352,7 @@ class Store:
         """
         numbers = sorted(let_in)
         parameters = {"group": group, "refused": refused, "written": written, "let_in": numbers}
-        rows = keyed_records(self._engine.connection().sql(queries.text("collections"), params=parameters), "identity")
+        rows = keyed_records(self.frame("collections", **parameters), "identity")
         return [record for some in rows for record in some.records]
 
     def _part_by_part(self, parts: Iterable[int], name: str, key: str, **parameters: Any) -> Iterator[KeyedRecords]:
@@ -361,7 +364,8 @@ class Store:
                 if files.rows:
                     # A condition on the part would open the files of all parts for each of them.
                     connection.execute(files.variables())
-                    yield from keyed_records(connection.sql(queries.text(name), params=parameters), key)
+                    rows = frame_from_relation(connection.sql(queries.text(name), params=parameters))
+                    yield from keyed_records(rows, key)
 
     def query(self, name: str, **parameters: Any) -> pl.DataFrame:
         """Return the rows of a query of `queries/`. Raises `StoreError` if it does not exist or fails."""
@@ -398,6 +402,25 @@ class Store:
             content = self.remembered(name, lambda: orjson.dumps(self.query(name, **parameters).rows()), question)
             self._answers[question] = orjson.loads(content)
         return self._answers[question]
+
+    def frame(self, name: str, **parameters: Any) -> pl.DataFrame:
+        """The same as a frame: of a query that takes long, or has many rows. A large one is asked for again each time."""
+        frames: list[pl.DataFrame] = []
+
+        def content() -> bytes:
+            frames.append(self.query(name, **parameters))
+            if frames[0].estimated_size() > MOST_FRAME_BYTES:
+                return b""
+            frames[0].write_ipc(file := io.BytesIO(), compression="zstd")
+            return file.getvalue()
+
+        if not self._is_kept:
+            return self.query(name, **parameters)
+        question = f"{queries.text(name)} {sorted(parameters.items())}".encode()
+        remembered_content = self.remembered(name, content, question)
+        if frames:
+            return frames[0]
+        return pl.read_ipc(remembered_content) if remembered_content else self.query(name, **parameters)
 
     def rejects(self) -> Iterator[Reject]:
         """Yield every line of every ingest that is not used."""

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from replay.audit.directory import remembered
@@ -111,3 +112,24 @@ def test_a_store_for_one_run_keeps_nothing(tmp_path: Path) -> None:
         answers = iter((b"1", b"2"))
         assert [store.remembered("facts", lambda: next(answers)) for _ in range(2)] == [b"1", b"2"]
         assert not store.storage.has("remembered")
+
+
+@pytest.mark.parametrize(("most", "queries"), [(1 << 20, 1), (0, 3)])
+def test_a_frame_is_taken_over_unless_it_is_large(
+    most: int, queries: int, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replay.audit.store.MOST_FRAME_BYTES", most)
+    query, asked_for = Store.query, list[str]()
+
+    def noted(store: Store, name: str) -> pl.DataFrame:
+        asked_for.append(name)
+        return query(store, name)
+
+    monkeypatch.setattr(Store, "query", noted)
+    frames = []
+    for _ in range(3):
+        with Store.open(directory) as store:
+            frames.append(store.frame("log_facts"))
+    assert not frames[0].is_empty()
+    assert all(each.equals(frames[0]) for each in frames)
+    assert len(asked_for) == queries

@@ -61,7 +61,7 @@ def unlike(job: Job) -> Callable[[CoarseClass], bool]:
 def in_namespaces(store: Store, namespaces: Collection[str]) -> Iterator[str]:
     """Yield the keys of all objects in some namespaces."""
     if namespaces:
-        rows = store.query("in_namespaces", namespaces=orjson.dumps(sorted(namespaces)).decode())
+        rows = store.frame("in_namespaces", namespaces=orjson.dumps(sorted(namespaces)).decode())
         yield from (str(row[0]) for row in rows.rows())
 
 
@@ -75,7 +75,7 @@ class LogAnswers:
     @cached_property
     def ownership(self) -> Ownership:
         """Return the owners of created objects."""
-        return Ownership.of(self.store.query("owned"))
+        return Ownership.of(self.store.frame("owned"))
 
     @cached_property
     def collections(self) -> list[RequestRecord]:
@@ -184,7 +184,7 @@ def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
     others = any(key[0] != RBAC_GROUP for key in changes)
     defined = {key[3] for key in changes if key[:2] == DEFINITION}
     keys: set[str] = set()
-    for *columns, user, is_forbidden, reason, asked_keys in store.query("askers", since=since).iter_rows():
+    for *columns, user, is_forbidden, reason, asked_keys in store.frame("askers", since=since).iter_rows():
         requests = CoarseClass(*columns)
         if (
             f"{requests.resource}.{requests.api_group}" in defined

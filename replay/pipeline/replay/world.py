@@ -369,7 +369,7 @@ def _seconds(refused: Iterable[RefusedPods], store: Store) -> Iterator[tuple[str
 
 def _refused_still(store: Store, world: World) -> None:
     """Count controllers' requests that are denied in the log and under the candidate."""
-    for seq, username, code, message, reason, owner in store.query("refused_creations").iter_rows():
+    for seq, username, code, message, reason, owner in store.frame("refused_creations").iter_rows():
         if not is_controller(username) or result_of(code, message, reason).cause not in (Cause.DENIED, Cause.INVALID):
             continue
         consequence = world.consequences.get(LogPosition(seq, 0))
@@ -387,7 +387,7 @@ def _retried(store: Store, world: World) -> None:
     if not by_owner:
         return
     uids = orjson.dumps([retry.owner for retry in by_owner]).decode()
-    ends = {str(uid): int(end) for uid, end in store.query("owner_ends", uids=uids).rows()}
+    ends = {str(uid): int(end) for uid, end in store.frame("owner_ends", uids=uids).rows()}
     last = max(place.seq for place in world.consequences) // TICKS
     for retry, ((first_place, first), *others) in by_owner.items():
         seconds = (ends.get(retry.owner, last) - first_place.seq // TICKS) / MICROSECONDS
