@@ -51,7 +51,7 @@ class Inputs:
             if type(plain) is PartialObject:
                 self._partial[name] = plain
         self.is_partial = bool(self._partial)
-        """Whether any object is only partly known."""
+        """A flag that an object is only partly known."""
         self._missing = {name: missing_parts(value) for name, value in self._partial.items()}
         self._places = _NOWHERE
         if self._partial:

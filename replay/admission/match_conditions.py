@@ -16,7 +16,7 @@ BUDGET = 2_500_000
 
 
 class MatchConditionsResult(Struct, frozen=True):
-    """Whether all conditions hold. `error` refuses the request; `unknown` says what the result depends on."""
+    """The result of all match conditions. `error` denies the request. `unknown` says what the result depends on."""
 
     matches: bool
     error: str | None = None

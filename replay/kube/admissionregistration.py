@@ -65,7 +65,7 @@ class FailurePolicy(StrEnum):
 
 
 class MatchPolicy(StrEnum):
-    """Whether a rule matches the same resource through another group or version."""
+    """The choice whether a rule also matches the same resource through another group or version."""
 
     EXACT = "Exact"
     EQUIVALENT = "Equivalent"

@@ -57,7 +57,7 @@ class Focus(Struct, frozen=True):
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """How a run works; `workers` 0 means one per core."""
+    """The options of a run. `workers` 0 means one per core."""
 
     outcomes: Path | None = None
     rejects: Path | None = None
@@ -74,7 +74,7 @@ class Options(Struct, frozen=True, kw_only=True):
     focus: Focus = field(default_factory=Focus)
     """Selection, if not everything."""
     prove: bool = False
-    """Whether to prove what each changed policy can do."""
+    """A flag to prove what each changed policy can do."""
     accepted: Path | None = None
     """File of accepted findings."""
     today: date = date.min

@@ -1,4 +1,4 @@
-"""How far a request came on its way to the validating policies, from its record and, if needed, from the state it found.
+"""The progress of a request towards the validating policies, from its record and, if needed, from the state it found.
 
 The order of a request is that of `apiserver/pkg/registry/generic/registry.Store` and of
 `pkg/kubeapiserver/options.AllOrderedPlugins`.
@@ -42,13 +42,18 @@ _CONFLICTS_BEFORE = {
     "update": ("Precondition failed: UID", "its precondition failed"),
     "patch": (APPLY_CONFLICT, "other managers own fields that it applies"),
 }
-"""By verb, the text of conflicts that come before admission (`rest.BeforeDelete`, `storage.Preconditions.Check`, `patcher.applyPatch`).
+"""The texts of conflicts that come before admission, by verb.
+
+They come from `rest.BeforeDelete`, `storage.Preconditions.Check` and `patcher.applyPatch`.
 """
 BAD_REQUEST, FORBIDDEN, CONFLICT, INVALID, SERVER_FAILED = 400, 403, 409, 422, 500
 
 
 class RequestProgress(Struct, frozen=True):
-    """How far a request came, and why; `plugin` is the built-in plugin that refused it, recognized by its message."""
+    """The progress of a request, and the reason.
+
+    `plugin` is the built-in plugin that denied it, recognized by its message.
+    """
 
     reached: Reached
     reason: str = ""

@@ -55,7 +55,7 @@ class RebuildContext(NamedTuple):
     classes: DefaultClasses
     mutators: Mutators = no_policies
     mutation: bool = True
-    """Whether the caller needs the object before mutation."""
+    """A flag that the caller needs the object before mutation."""
 
     @property
     def met_schemas(self) -> Schemas:

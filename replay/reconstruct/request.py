@@ -12,7 +12,7 @@ from replay.kube.attributes import Attributes, Basis, Missing
 
 
 class Reached(StrEnum):
-    """How far a request got, as far as the log tells."""
+    """The point that a request reached, as far as the log shows it."""
 
     VALIDATION = "validation"
     FAILED_BEFORE = "failed_before"

@@ -1,4 +1,4 @@
-"""Whether a log has gaps, by the evidence in the log itself.
+"""The gaps of a log, by the evidence in the log itself.
 
 An update names the resourceVersion that it replaces. If the log holds an earlier write of the object, but none that
 stored this version, a write is missing. A `deletecollection` in between is an exception: it writes objects that

@@ -1,1 +1,1 @@
-"""How requests and objects change under the candidate, after the first request that ends differently."""
+"""Changes of requests and objects under the candidate, after the first request that ends differently."""

@@ -82,7 +82,8 @@ class Collector(Struct, frozen=True):
     reconstructor: Reconstructor
     findings: Container[int]
     stops: Mapping[int, str]
-    """By sequence number of a collection request, the name of the first object whose deletion the candidate refuses."""
+    """The name of the first object whose deletion the candidate denies, by sequence number of the collection request.
+    """
     steps: Sequence[RebuildStep]
     existence: Existence
 

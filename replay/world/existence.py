@@ -22,7 +22,7 @@ _DELETED = '"deletionTimestamp"'
 
 
 class Existence:
-    """Whether the log's object exists between its requests, inferred from their answers."""
+    """The existence of the log's object between its requests, inferred from their answers."""
 
     def __init__(self, steps: Sequence[reconstructor.RebuildStep], cluster: Cluster) -> None:
         """Start before the first of `steps`, which are all requests of the object."""

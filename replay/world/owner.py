@@ -1,4 +1,4 @@
-"""What controllers do for the owners of objects, as far as the candidate's objects tell."""
+"""Controllers' reactions to the owners of objects, as far as the candidate's objects show them."""
 
 from __future__ import annotations
 

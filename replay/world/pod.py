@@ -30,10 +30,11 @@ _UNANSWERED = 409
 
 
 class _Maker(NamedTuple):
-    """How a controller creates pods for a resource. `kind` is the kind of the pods' owner.
+    """A controller's way of creating pods for a resource.
 
-    `name` is the prefix of a pod's name; `{}` stands for the name of the object. `added` are labels whose values the
-    controller chooses. `none` are fields of the spec with the values for which no pods are wanted.
+    `kind` is the kind of the pods' owner. `name` is the prefix of a pod's name, with `{}` for the name of the object.
+    `added` are labels whose values the controller chooses. `none` are fields of the spec with the values for which no
+    pods are wanted.
     """
 
     username: str

@@ -24,7 +24,9 @@ def is_open(path: FieldPath, state: Known) -> bool:
 
 
 COMPARED = {"resize": _CONTAINERS, "ephemeralcontainers": (EPHEMERAL,)}
-"""By subresource of pods, the fields of the spec that a write must not change freely (`ValidatePodResize`, `ValidatePodEphemeralContainersUpdate`).
+"""The fields of the spec that a write must not change freely, by subresource of pods.
+
+The rules are in `ValidatePodResize` and `ValidatePodEphemeralContainersUpdate`.
 """
 
 

@@ -39,9 +39,10 @@ _BY_CODE = {404: Cause.ABSENT, 422: Cause.INVALID, 403: Cause.FORBIDDEN}
 
 
 class RequestEnd(NamedTuple):
-    """How a request ends. `code` is the HTTP status, 0 if there is none or it is unknown.
+    """The end of a request.
 
-    `certain` is false if the end may depend on something that the log lacks or that is not checked here.
+    `code` is the HTTP status, 0 if there is none or it is unknown. `certain` is false if the end may depend on
+    something that the log lacks or that is not checked here.
     """
 
     cause: str
@@ -110,10 +111,10 @@ def refusers(record: RequestRecord) -> frozenset[str]:
 
 
 class IsolatedEnd(NamedTuple):
-    """How a finding ends by itself, if no object is needed to tell.
+    """The end of a finding taken alone, if no object is needed to decide it.
 
-    `paths` are JSON pointers to what the candidate's mutations change. The end is unknown only if the candidate's
-    verdict about a request that succeeded in the log is undetermined.
+    `paths` are JSON pointers to the fields that the candidate's mutations change. The end is unknown only if the
+    candidate's verdict is undetermined and the request succeeded in the log.
     """
 
     result: RequestEnd
@@ -128,12 +129,12 @@ class CausingRequest(NamedTuple):
 
 
 class Consequence(NamedTuple):
-    """How a request ends under the candidate. Equal consequences of many requests share one object.
+    """The end of a request under the candidate. Equal consequences of many requests share one object.
 
-    `follows` is the earlier request that caused it, None for a direct finding (`root`). `differs` says whether the
-    log's answer differs; `denials` are those made on another object than the log's. `item` names the object of a
-    collection. `retry` says that a controller tries again, `own` identifies that request, and `repetitions` counts the
-    tries as far as the pauses tell.
+    `follows` is the earlier request that caused it, None for a direct finding (`root`). `differs` says that the log's
+    end differs. `denials` are those made on another object than the log's. `item` names the object of a collection.
+    `retry` says that a controller tries again, `own` identifies that request, and `repetitions` counts the tries by the
+    pauses.
     """
 
     result: RequestEnd

@@ -67,7 +67,7 @@ class WorldStep:
         self.is_finding = False
         """True if baseline and candidate decide the log's own request differently."""
         self.alone: IsolatedEnd | None = None
-        """How the finding ends by itself, None if it must be evaluated."""
+        """The end of the finding taken alone, None if it must be evaluated."""
         self.is_undetermined = False
         """True if only the candidate's verdict about the log's own request is unknown."""
         self.owners: Sequence[str] | None = None

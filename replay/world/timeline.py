@@ -39,17 +39,17 @@ def branches_at(changes: Sequence[WorldChange], place: LogPosition) -> tuple[Bra
 
 
 class Presence(StrEnum):
-    """How the existence of an object differs from the log."""
+    """The difference between an object's existence under the candidate and in the log."""
 
     SAME = "same"
     ABSENT = "absent"
-    """It exists in the log, but not under the candidate."""
+    """The object exists in the log, but not under the candidate."""
     LEFT = "left"
-    """It exists under the candidate, but no longer in the log."""
+    """The object exists under the candidate, but no longer in the log."""
     OTHER = "other"
-    """It exists in both, with different content."""
+    """The object exists in both, with different content."""
     EARLIER = "earlier"
-    """It existed before the log created it, and its controller has acted since."""
+    """The object existed before the log created it, and its controller has acted since."""
 
 
 class OwnerChange(NamedTuple):

@@ -69,10 +69,10 @@ from replay.world.version import WorldVersion, named_uid
 
 
 class WalkContext(Struct, frozen=True):
-    """What one object meets: the collections of the log, and namespaces and owners under the candidate.
+    """The context of an object's walk: the collections of the log, and namespaces and owners under the candidate.
 
     `findings` are the sequence numbers of the object's requests, and of collections, that the sets decide differently.
-    The value is how each ends by itself, None if it must be evaluated.
+    The value is the end taken alone, None if it must be evaluated.
     """
 
     collections: Collections
@@ -80,11 +80,12 @@ class WalkContext(Struct, frozen=True):
     namespaces: NamespaceChanges = field(default_factory=dict)
     owners: OwnerChanges = field(default_factory=dict)
     owned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By UID of an object, the UIDs of its owners."""
+    """The UIDs of an object's owners, by the object's UID."""
     owning: Sized[str] = ()
     """UIDs of the objects that own others."""
     stops: Mapping[int, str] = field(default_factory=dict)
-    """By sequence number of a collection request, the name of the first object whose deletion the candidate refuses."""
+    """The name of the first object whose deletion the candidate denies, by sequence number of the collection request.
+    """
     barred: frozenset[int] = frozenset()
     """Sequence numbers of the writes that the candidate's authorizers refuse."""
     let_in: frozenset[int] = frozenset()
@@ -92,10 +93,10 @@ class WalkContext(Struct, frozen=True):
     unknown: frozenset[int] = frozenset()
     """Sequence numbers of the writes for which the candidate's authorization is unknown."""
     unnamed: Mapping[tuple[str, str, str], tuple[int, ...]] = field(default_factory=dict)
-    """By group, resource and namespace, the sequence numbers of newly allowed creations whose name the log lacks, in order.
+    """The sequence numbers of newly allowed creations whose name the log lacks, in order, by group, resource and namespace.
     """
     kinds: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("", "namespaces"): "Namespace"})
-    """By group and resource, the kinds that decisions look up."""
+    """The kinds that decisions look up, by group and resource."""
     objects: LookupsInTime = field(default_factory=lambda: LookupsInTime({}))
     """Looked-up objects that differ, except namespaces."""
 
@@ -110,9 +111,9 @@ class Walked(Struct):
     """Result of one object: how its requests end, and how the object and its existence differ."""
 
     consequences: list[tuple[LogPosition, Consequence]] = field(default_factory=list)
-    """By place.
+    """The consequences by place.
 
-    The consequences of a collection stand at its first place, for all objects without a place of their own.
+    Those of a collection are at its first place, for all objects without a place of their own.
     """
     changes: list[WorldChange] = field(default_factory=list)
     namespaces: dict[str, list[WorldChange]] = field(default_factory=dict)
@@ -174,7 +175,7 @@ class _ObjectWalk:
         self._unnamed = walker.around.unnamed.get((record.api_group, record.resource, record.namespace), ())
         """Newly allowed creations without a name, one of which may have created the object."""
         self._is_origin_seen = steps[0].olds.trusted or not self._existence.now
-        """Whether the log shows the creation of the log's object, if the object exists."""
+        """A flag that the log shows the creation of the log's object, if the object exists."""
         self._is_lookup = (record.api_group, record.resource) in walker.around.kinds
         self._pods = ControllerPods(steps, walker.judge, walker.elsewhere) if makes_pods(record) else None
 

@@ -144,20 +144,20 @@ class Plugin:
     looks_up: ClassVar[tuple[tuple[str, str], ...]] = ()
     """The kinds of other objects that it reads, as group and kind."""
     ignores_metadata: ClassVar[bool] = False
-    """Whether the plugin ignores labels and annotations of the objects that it looks up, and needs only their existence.
+    """A flag that the plugin needs only the existence of the objects that it looks up, not their labels and annotations.
     """
     annotation_prefixes: ClassVar[tuple[str, ...]] = ()
     """Prefixes of its audit annotation keys, up to the slash."""
     flags: ClassVar[tuple[str, ...]] = ()
     """Flags of the server that the plugin reads."""
     is_stateful: ClassVar[bool] = False
-    """Whether an answer depends on earlier requests."""
+    """A flag that a decision depends on earlier requests."""
     keeps_books: ClassVar[bool] = False
-    """Whether the plugin's state follows from the requests of a log."""
+    """A flag that the plugin's state follows from the requests of a log."""
     is_last: ClassVar[bool] = False
-    """Whether the plugin sees only requests that policies and webhooks allow."""
+    """A flag that the plugin sees only requests that policies and webhooks allow."""
     is_timed: ClassVar[bool] = False
-    """Whether an answer depends on the times of requests."""
+    """A flag that a decision depends on the times of requests."""
 
     @classmethod
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> Plugin:

@@ -105,9 +105,9 @@ class InputValues:
         whose rules apply.
         """
         self.are_plain = server.minor < TYPED_SINCE
-        """Whether all inputs are plain maps, which are passed on unchanged."""
+        """A flag that all inputs are plain maps, which are passed on unchanged."""
         self.crashes = server.minor < _OBJECTS_INSIDE_SINCE
-        """Whether an `Object` inside a list or map of a patch crashes the server."""
+        """A flag that an `Object` inside a list or map of a patch crashes the server."""
         self._bindings = bindings
         self._kinds = kinds
         self._types: dict[int, GoType | None] | None = None

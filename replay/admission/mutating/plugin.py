@@ -134,7 +134,7 @@ class MutatingAdmission:
         self.walker: PolicyWalker = HookWalker(self._matcher, discovery)
         self._mutators: dict[Any, Mutator] = {}
         self.hooks = [self._hooks(manifests) for manifests in sets]
-        """For each set, its policies that can match at all, in order."""
+        """The policies of each set that can match at all, in order."""
         self._index = HookIndex(self.hooks, self._matcher, tuple[Planned, ...])
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:

@@ -38,7 +38,7 @@ class AlikePolicies:
         self.match = match
         self.validators = validators
         self.projection = projection(validators[0].footprint_without_messages)
-        """None if the read inputs cannot be projected."""
+        """The projection of the inputs that are read, None if they cannot be projected."""
         self.has_messages = any(each.has_messages for each in validators)
 
     @cached_property

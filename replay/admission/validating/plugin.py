@@ -56,7 +56,7 @@ Bound = BoundBinding[ValidatingAdmissionPolicyBinding]
 PolicyWalker = HookWalker[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 PolicyWalk = HookWalk[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Plans = tuple[ValidationPlan, ...]
-"""For each set, the hooks that may match a request."""
+"""The hooks of each set that may match a request."""
 
 
 class ValidatingAdmission:
@@ -81,7 +81,7 @@ class ValidatingAdmission:
         self.walker: PolicyWalker = HookWalker(self._matcher, discovery, version)
         self._validators: dict[Any, Validator] = {}
         self.hooks = [self._hooks(manifests) for manifests in sets]
-        """For each set, its policies that can match at all, in order."""
+        """The policies of each set that can match at all, in order."""
         self.groups = AlikeGroups()
         index = HookIndex(self.hooks, self._matcher, self._plan)
         self.plans: Callable[[Attributes, Lister], Plans | None] = index.candidates

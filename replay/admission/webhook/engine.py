@@ -15,10 +15,7 @@ from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
 
 _ENGINES: Final = ("replay.gatekeeper.backend:gatekeeper_of", "replay.kyverno.backend:kyverno_of")
-"""For each engine, the function that creates it from a set.
-
-Engines import admission, so they are imported only when needed.
-"""
+"""The functions that create each engine from a set. Engines import admission, so they are imported only when needed."""
 _MOST = 64
 
 

@@ -124,7 +124,7 @@ class WebhookAdmission:
         self._converter = ObjectConverter(discovery)
         self.matcher = Matcher(EquivalentResourceMapper(discovery))
         self.hooks = [self._hooks(manifests) for manifests in sets]
-        """For each set, all its webhooks, in order."""
+        """The webhooks of each set, in order."""
         self._is_empty = not any(self.hooks)
         self._candidates: dict[RequestClass, list[tuple[WebhookHook, ...]]] = {}
 

@@ -153,7 +153,7 @@ class Workspaces(Struct, frozen=True):
     changes: Mapping[str, _WorkspaceChange] = field(default_factory=dict)
     """Other changes of the candidate, by logical cluster."""
     is_rehearsed: bool = False
-    """Whether the candidate's server has another version, or webhooks of one set are down."""
+    """A flag that the candidate's server has another version, or that webhooks of one set are down."""
     only: frozenset[str] = frozenset()
     """Names of the only validating policies that run; empty for all."""
 

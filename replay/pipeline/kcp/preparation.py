@@ -107,7 +107,7 @@ class Places(Struct):
 
     by_audit_id: dict[str, WorkspacePair] = field(default_factory=dict)
     resources: Mapping[tuple[str, str, str], frozenset[WorkspacePair]] = field(default_factory=dict)
-    """By logical cluster, group and resource, the workspace pairs of all requests."""
+    """The workspace pairs of all requests, by logical cluster, group and resource."""
 
     def of(self, audit_id: str) -> WorkspacePair:
         """Return where a request was decided."""

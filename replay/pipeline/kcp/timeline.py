@@ -62,9 +62,9 @@ class Planned(Struct, frozen=True):
     objects: Objects
     removed: frozenset[Name]
     added: frozenset[Name]
-    """Those of `objects` that the baseline lacks.
+    """The names in `objects` that the baseline lacks.
 
-    They are in force all the time; others as long as those of the baseline.
+    They are in force all the time, the others as long as those of the baseline.
     """
 
     @staticmethod

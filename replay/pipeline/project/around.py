@@ -15,7 +15,7 @@ from replay.errors import ReplayError
 from replay.reconstruct.snapshot import read_snapshot
 
 DEEPEST = 4
-"""How many directory levels below its own a project is searched."""
+"""The number of directory levels below its own in which a project is searched."""
 MOST_ENTRIES = 20_000
 """Maximum number of entries to look at. A home directory is not a project."""
 _BEGINNING = 1 << 16

@@ -12,10 +12,10 @@ from replay.world.result import IsolatedEnd
 
 
 class Divergence(Struct):
-    """Where the candidate's predictions begin to differ from the log.
+    """The requests from which the candidate diverges from the log.
 
-    `objects` are the sequence numbers of differing requests by object key. `numbers` say for each such request how it
-    ends by itself, if that is certain and leaves finalizers alone; None if it must be evaluated.
+    `objects` are the sequence numbers of differing requests by object key. `numbers` map each such request to its end
+    taken alone, if that is certain and leaves finalizers alone. None must be evaluated.
     """
 
     objects: dict[str, tuple[int, ...]] = field(default_factory=dict)

@@ -95,7 +95,7 @@ class PartResult(NamedTuple):
     settled: dict[CoarseClass, ClassPiece] = {}  # noqa: RUF012 - it is never changed
     met: dict[CoarseClass, list[tuple[int, int]] | None] = {}  # noqa: RUF012
     removed: dict[CoarseClass, ClassPiece] = {}  # noqa: RUF012
-    """What the requests of `classes` came to with an earlier candidate, where only these are replayed that come to something else."""
+    """The results with an earlier candidate, if only the requests of `classes` with another decision are replayed."""
 
 
 class Job(Struct, frozen=True, dict=True):
@@ -127,9 +127,10 @@ class Job(Struct, frozen=True, dict=True):
     within: Predicate | None = None
     """Selection among the requests of `predicate`, None for all."""
     with_plugins: bool = False
-    """Whether built-in plugins run that both sets configure alike."""
+    """A flag that built-in plugins run that both sets configure alike."""
     again: bool = False
-    """Whether plugins that both sets configure alike change objects again, although the log shows their changes."""
+    """A flag that plugins that both sets configure alike mutate objects anew, although the log shows their mutations.
+    """
     entries: Entries = field(default_factory=dict)
     """Decisions of plugins with state, by request."""
     gate: Gate = OPEN
@@ -138,7 +139,7 @@ class Job(Struct, frozen=True, dict=True):
     policy_writes: tuple[PolicyWrite, ...] = ()
     """Objects of the baseline that the log creates and deletes."""
     keeps_met: bool = False
-    """Whether requests are kept as they reach the validating phase."""
+    """A flag that requests are kept as they reach the validating phase."""
     earlier: ManifestSet | None = None
     """The candidate of an earlier run, which differs in validating policies alone. It has the form of `distinct_sets`."""
     workspaces: Workspaces | None = None

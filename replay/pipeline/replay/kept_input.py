@@ -296,7 +296,7 @@ class KeptBlocks:
     def __init__(self) -> None:
         """Start without rows."""
         self.blocks: list[bytes] | None = []
-        """None as soon as one request cannot be kept."""
+        """The kept blocks, None as soon as one request cannot be kept."""
         self._rows: list[bytes] = []
 
     def add(self, met: MetRequest | None) -> None:

@@ -100,7 +100,7 @@ _RESULT = msgspec.msgpack.Decoder(_Result)
 
 
 class _ActingUnit(NamedTuple):
-    """What acts on some classes of requests."""
+    """An object that acts on some classes of requests."""
 
     digest: str
     selects: Callable[[CoarseClass], bool]

@@ -67,7 +67,7 @@ class Ledger(Struct):
 
     chain: Chain
     books: Sequence[tuple[ChargeBounds | None, ...]]
-    """For each plugin, its bounds in each set."""
+    """The bounds of each plugin, in each set."""
     predicate: Predicate
     quotas: QuotaLedger | None = None
     """The quotas, which run after all other plugins."""

@@ -1,7 +1,7 @@
-"""What one write did: the state of the object or its deletion, and the time.
+"""The effect of one write: the state of the object or its deletion, and the time.
 
 Most effects are read only for their order. So a body is decoded only if its first bytes and the ingested columns do not
-tell enough.
+show enough.
 """
 
 from __future__ import annotations

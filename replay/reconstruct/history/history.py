@@ -71,7 +71,7 @@ class History:
         collection deletions.
         """
         self.trusted = trusted
-        """Whether the log has no gaps."""
+        """A flag that the log has no gaps."""
         exchanges = list(exchanges)
         effects = [effect for effect in map(effect_of, exchanges) if effect is not None]
         self._missed = [each.record for each in exchanges if each.record.code == NOT_FOUND and _is_missed(each.record)]
@@ -226,7 +226,7 @@ class History:
 
     @cached_property
     def _earliest(self) -> tuple[list[int], list[int]]:
-        """For each effect, the earliest start and the earliest end of it and all later ones.
+        """The earliest start and the earliest end of each effect and all later ones.
 
         Both rise, so that bisection works.
         """

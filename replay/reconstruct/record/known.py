@@ -1,6 +1,6 @@
-"""What is known of one object: its JSON, the source of that knowledge, and the unknown paths.
+"""The known parts of one object: its JSON, the source of that knowledge, and the unknown paths.
 
-Objects are never changed in place: states share parts with each other and with the attributes.
+Objects are never changed in place, because states share parts with each other and with the attributes.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ ShownClass = tuple[str, int, int, str | None]
 Or a written class.
 """
 _DEFAULTS = {("networking.k8s.io", "ingresses"): INGRESS_CLASS, ("", "persistentvolumeclaims"): STORAGE_CLASS}
-"""By group and resource, the kind of class that objects get."""
+"""The kinds of classes that objects get, by group and resource."""
 _PRIORITY_CLASS = ("spec", "priorityClassName")
 
 

@@ -1,8 +1,8 @@
-"""Whether the API refuses with 422 what a request would write under the candidate (`rest.BeforeCreate`, `rest.BeforeUpdate`).
+"""The rejection of a write by the API with 422 under the candidate (`rest.BeforeCreate`, `rest.BeforeUpdate`).
 
-Three sources tell. The rules known here are checked against the object. The schema is checked if no server has
-validated the object. And each cause of the log's own refusal is checked for whether it still applies: another object
-may not have that fault.
+There are three sources. The rules known here are checked against the object. The schema is checked if no server has
+validated the object. Each cause of the log's own rejection is checked again, because another object may not have that
+fault.
 """
 
 from __future__ import annotations

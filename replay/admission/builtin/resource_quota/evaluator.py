@@ -1,4 +1,4 @@
-"""How objects of a resource count towards quotas (`pkg/quota/v1/evaluator/core`, `apiserver/pkg/quota/v1/generic`)."""
+"""Usage of objects that count towards quotas (`pkg/quota/v1/evaluator/core`, `apiserver/pkg/quota/v1/generic`)."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def _no_constraints(obj: JSON, required: Iterable[str]) -> str:
 
 
 class Evaluator(Struct, frozen=True):
-    """How one resource counts: the relevant requests, the counted names of a quota, and the usage of an object.
+    """The rules of one resource: the relevant requests, the counted names of a quota, and the usage of an object.
 
-    `is_in` tests scopes, and `constraints` returns what an object must specify and does not. `has_scopes` marks
-    resources whose scopes can be limited.
+    `is_in` tests scopes, and `constraints` returns the values that an object must specify and does not. `has_scopes`
+    marks resources whose scopes can be limited.
     """
 
     handles: Callable[[Review], bool]
@@ -66,7 +66,7 @@ class Evaluator(Struct, frozen=True):
     constraints: Callable[[JSON, Iterable[str]], str] = _no_constraints
     has_scopes: bool = False
     reads_objects: bool = True
-    """Whether the usage depends on an object's content, and not only on its existence."""
+    """A flag that the usage depends on an object's content, and not only on its existence."""
 
 
 @lru_cache(maxsize=1024)
