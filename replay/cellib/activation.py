@@ -23,14 +23,18 @@ _TYPED = ("request", "namespaceObject")
 
 
 TYPED_SINCE = 37
-"""First minor that reads built-in kinds, `request`, `namespaceObject` and params as Go values (`SchemalessTypedToVal`)."""
+"""First minor version that reads built-in kinds, `request`, `namespaceObject` and params as Go values.
+
+See `SchemalessTypedToVal`.
+"""
 
 
 class Views(Enum):
-    """How the server holds what expressions read.
+    """Representation of the objects that expressions read, in the server.
 
-    TYPED are Go values, which differ from maps in what may be a key of them. Before `TYPED_SINCE` all is PLAIN: converted to maps (`convertObjectToUnstructured`); TIMED where the conversion writes
-    times that are zero too.
+    TYPED objects are Go values. They differ from maps in the keys that they accept. Before `TYPED_SINCE` all objects
+    are PLAIN, which means converted to maps (`convertObjectToUnstructured`). They are TIMED if the conversion also
+    writes times that are zero.
     """
 
     TIMED = "timed"
@@ -39,14 +43,14 @@ class Views(Enum):
 
     @classmethod
     def of(cls, server: KubernetesVersion) -> Views:
-        """How a server holds it."""
+        """Return the representation of a server."""
         if server.minor >= TYPED_SINCE:
             return cls.TYPED
         return cls.PLAIN if server.minor > WRITTEN_UNTIL else cls.TIMED
 
     @property
     def is_plain(self) -> bool:
-        """Whether all is maps."""
+        """Whether all objects are maps."""
         return self in _PLAIN_VIEWS
 
 
@@ -54,10 +58,10 @@ _PLAIN_VIEWS = frozenset({Views.TIMED, Views.PLAIN})
 
 
 class Activation:
-    """The bindings of one request, for any number of evaluations: as compiled code reads them, and for the strict engine.
+    """The bindings of one request, for any number of evaluations by compiled code and by the strict engine.
 
-    `object`, `oldObject` and `namespaceObject` are null where they are absent. What is missing, in whole or in part, is not
-    there for compiled code.
+    `object`, `oldObject` and `namespaceObject` are null if they are absent. Compiled code does not see bindings that
+    are missing in whole or in part.
     """
 
     __slots__ = ("_bindings", "_plain", "_scopes")
@@ -70,7 +74,7 @@ class Activation:
 
     @property
     def bindings(self) -> Mapping[str, Value]:
-        """The bindings as they were given."""
+        """The bindings as given."""
         return self._bindings
 
     def plain(self, kind: ExpressionKind, views: Views) -> Mapping[str, Value]:
@@ -99,7 +103,7 @@ class Activation:
         return plain
 
     def scope(self, views: Views) -> Scope:
-        """The names for the strict engine."""
+        """Return the names for the strict engine."""
         scope = self._scopes.get(views)
         if scope is None:
             scope = self._scopes[views] = Scope(self._bindings, views)
@@ -113,7 +117,10 @@ _GROUPS = {
     ExpressionKind.AUDIT_ANNOTATION: _UNAUTHORIZED,
     ExpressionKind.MATCH_CONDITION: _MATCHING,
 }
-"""Kinds that do not see all: messages and audit annotations have no authorizer, match conditions no namespace."""
+"""Kinds of expressions with fewer names.
+
+Messages and audit annotations have no authorizer, and match conditions have no namespace.
+"""
 
 
 def _restrict(names: dict[str, Value], group: str) -> None:
@@ -130,7 +137,7 @@ class Scope:
     __slots__ = ("_group", "_names", "_results")
 
     def __init__(self, bindings: Mapping[str, Value], views: Views) -> None:
-        """`request` and `namespaceObject` are Go structs on the server; an object of a built-in kind is a `TypedMap`."""
+        """`request` and `namespaceObject` are Go structs in the server. An object of a built-in kind is a `TypedMap`."""
         self._names: dict[str, Value] = {"object": None, "oldObject": None, "namespaceObject": None}
         for name, value in bindings.items():
             self._names[name] = _bound(name, value, views)
@@ -138,7 +145,7 @@ class Scope:
         self._results: dict[tuple[str, int, int], EvalResult] = {}
 
     def use_kind(self, kind: ExpressionKind) -> None:
-        """The expressions to come, and the variables that they read, are of a kind."""
+        """Set the kind of the following expressions and of the variables that they read."""
         self._group = _GROUPS.get(kind, "")
 
     def eval(self, program: Program, variables: VariableValues) -> EvalResult:
@@ -151,7 +158,7 @@ class Scope:
         return result
 
     def with_variables(self, variables: VariableValues) -> Mapping[str, Value]:
-        """The same for the variables that such an expression reads."""
+        """Return the names for an expression of the current kind, with these variables."""
         names = {**self._names, "variables": variables}
         _restrict(names, self._group)
         return names
@@ -175,12 +182,15 @@ def _bound(name: str, value: Value, views: Views) -> Value:
 
 
 def _timed(value: Value, views: Views) -> Value:
-    """An object of a built-in kind as the server has it."""
+    """Return an object of a built-in kind in the server's representation."""
     return with_creation_timestamps(value) if views is Views.TIMED else value
 
 
 def partial_value(value: JSON, *, as_typed: bool) -> Value:
-    """JSON with `Missing` leaves: containers above a leaf become `PartialValue`s, leaves unknowns."""
+    """Return JSON with `Missing` leaves as a CEL value.
+
+    Leaves become unknowns, and containers above them become `PartialValue`s.
+    """
     if isinstance(value, Missing):
         return Unknown((value,))
     value = untyped(value)

@@ -1,7 +1,7 @@
 """The CEL environment of match conditions of authorization webhooks (`k8s.io/apiserver/pkg/authorization/cel/compile.go`).
 
-`request` is the spec of a SubjectAccessReview; there is no `authorizer`, no composition, and no budget beyond that of one
-expression. Expressions are compiled with all libraries of the server, also when they are new.
+`request` is the spec of a SubjectAccessReview. There is no `authorizer`, no composition, and only the cost limit of a
+single expression. Expressions are compiled with all libraries of the server, even new ones.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _READABLE = (
     *(f"resourceAttributes.{name}" for name in (*_RESOURCE_TEXTS, "fieldSelector", "labelSelector")),
     *(f"nonResourceAttributes.{name}" for name in ("path", "verb")),
 )
-"""All fields of `request`. Every condition may test which of the two kinds of attributes exists."""
+"""All fields of `request`. Every condition may test which of the two kinds of attributes is present."""
 _SELECTORS_SINCE = 32
-"""The minor whose default it is to show selectors to authorizers (feature AuthorizeWithSelectors)."""
+"""Minor version since which authorizers see selectors by default (feature AuthorizeWithSelectors)."""
 
 
 class CompiledCondition(Struct, frozen=True):
-    """A match condition: a program, or the server's compile error, and the selectors that it names."""
+    """A match condition: a program, or the server's compile error, and whether it names selectors."""
 
     expression: str
     program: Program | None
@@ -50,14 +50,14 @@ class CompiledCondition(Struct, frozen=True):
     field_selector: bool = False
     label_selector: bool = False
     reads: frozenset[str] = frozenset()
-    """The fields of `request` on which the result can depend, as `resourceAttributes.name`."""
+    """The fields of `request` that can influence the result, as in `resourceAttributes.name`."""
     is_internal_error: bool = False
     """Whether the server reports the error as an internal one."""
 
 
 @lru_cache(maxsize=4096)
 def compile_condition(version: KubernetesVersion, expression: str) -> CompiledCondition:
-    """Compile a match condition of a server of that version."""
+    """Compile a match condition for a server of that version."""
     program, _, error, is_internal = compile_expression(
         authorization_env(version), version, ExpressionKind.MATCH_CONDITION, expression
     )
@@ -70,7 +70,7 @@ def compile_condition(version: KubernetesVersion, expression: str) -> CompiledCo
 
 
 def _touches(path: str, field: str) -> bool:
-    """Whether a path of a footprint is a field, something in it, or something that has it."""
+    """Return whether a path of a footprint is a field, is inside it, or contains it."""
     inside = path.startswith(field) and path[len(field) :][:1] in ("", ".", "[", "?")
     return inside or f"{field}.".startswith(f"{path}.")
 
@@ -86,7 +86,7 @@ def _selected_fields(program: Program) -> Iterator[str]:
 
 @lru_cache(maxsize=16)
 def authorization_env(version: KubernetesVersion) -> Env:
-    """The environment of a server of that version."""
+    """Return the environment of a server of that version."""
     fields: dict[str, Mapping[str, Type]] = {
         _SPEC.name: {
             "resourceAttributes": _RESOURCE,

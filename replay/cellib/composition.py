@@ -19,12 +19,12 @@ from replay.kube.attributes import Missing
 
 
 class _Remaining(int):
-    """Lower bound of the remaining budget, with a way to the exact figure."""
+    """Lower bound of the remaining budget, with a function for the exact number."""
 
     exact: Callable[[], int]
 
     def __new__(cls, least: int, exact: Callable[[], int]) -> Self:
-        """`exact` is called when the difference matters."""
+        """`exact` is called if the difference matters."""
         budget = super().__new__(cls, least)
         budget.exact = exact
         return budget
@@ -36,10 +36,10 @@ _NO_VARIABLES: Mapping[str, Value] = {}
 
 
 class Evaluated(NamedTuple):
-    """The outcome of one expression: a value, an error text, or what would have to be known.
+    """The outcome of one expression: a value, an error text, or the unknown parts.
 
-    `cost` is what it was charged, variables that it was the first to read included; None where that was not counted.
-    `out_of_budget` means that the budget of the evaluation is exhausted, and ends it.
+    `cost` includes variables that this expression was the first to read. It is None if it was not counted.
+    `out_of_budget` means that the budget of the evaluation is exhausted, which ends the evaluation.
     """
 
     value: Value = None
@@ -54,11 +54,11 @@ FALSE = Evaluated(False)
 
 
 class Evaluation:
-    """The expressions of one kind for one input, on one budget.
+    """The evaluation of expressions for one input, with one budget.
 
-    Compiled code answers where it can, uncounted: `_floor` is the budget less an upper bound of what that may have cost.
-    The strict engine counts exactly. Where the floor is reached, or the exact rest of the budget is asked for, what was
-    not counted is evaluated again strictly, in order.
+    Compiled code answers if it can, without counting. `_floor` is the budget minus an upper bound of the cost of
+    compiled code. The strict engine counts exactly. If the floor is reached, or the exact rest of the budget is needed,
+    the uncounted expressions are evaluated again by the strict engine, in order.
     """
 
     __slots__ = (
@@ -86,11 +86,11 @@ class Evaluation:
         exact: bool = False,
         variables: Mapping[str, Value] = _NO_VARIABLES,
     ) -> None:
-        """`bindings` are `object`, `oldObject`, `request`, `namespaceObject`, `params`, `authorizer`, as far as they exist.
+        """`bindings` are those of `object`, `oldObject`, `request`, `namespaceObject`, `params`, `authorizer` that exist.
 
-        A `Missing` or `PartialObject` is unknown, in whole or in part. An object of a built-in kind is a `TypedMap`. An
-        `Activation` of bindings can be shared by evaluations. `exact` counts everything, so that each `Evaluated.cost` is
-        known. `variables` are the values of those that were computed before, for other bindings.
+        A `Missing` or `PartialObject` is unknown, in whole or in part. An object of a built-in kind is a `TypedMap`.
+        Evaluations can share an `Activation` of bindings. `exact` counts everything, so that each `Evaluated.cost` is
+        known. `variables` are the values of variables that were computed before, for other bindings.
         """
         self._activation = bindings if isinstance(bindings, Activation) else Activation(bindings)
         self._compiler = compiler
@@ -107,17 +107,17 @@ class Evaluation:
         self._bounded = 0
 
     def covers(self, limit: int) -> bool:
-        """Whether so much is certainly left of the budget."""
+        """Return whether at least `limit` is certainly left of the budget."""
         return self._floor >= limit
 
     @property
     def floor(self) -> int:
-        """Return a lower bound of the remaining budget."""
+        """Lower bound of the remaining budget."""
         return self._floor
 
     @property
     def remaining(self) -> int:
-        """Return the remaining budget, as a lower bound that becomes exact when another evaluation needs that."""
+        """The remaining budget, as a lower bound that becomes exact when another evaluation needs that."""
         return _Remaining(self._floor, self.exactly_remaining)
 
     def exactly_remaining(self) -> int:
@@ -127,12 +127,12 @@ class Evaluation:
 
     @property
     def computed_variables(self) -> Mapping[str, Value]:
-        """The values of the variables that were read."""
+        """Values of the variables that were read."""
         computed = {**self._variables, **(self._fast or {})}
         return computed if self._strict is None else {**computed, **self._strict.values().computed}
 
     def evaluate(self, compiled: CompiledExpression) -> Evaluated:
-        """Evaluate the next expression; the order of calls is that of the server."""
+        """Evaluate the next expression. The order of calls is that of the server."""
         program = compiled.program
         if self._exhausted:
             return Evaluated(error=OUT_OF_BUDGET, out_of_budget=True)
@@ -140,6 +140,7 @@ class Evaluation:
             return Evaluated(error=f"compilation error: {compiled.error}", cost=0)
         if not self._exact:
             code = program.compiled
+            # Compiled code does not count its cost. It may only run if even its upper bound fits into the budget.
             if code is not None and code.bound < self._floor:
                 try:
                     return self._run(code, compiled)
@@ -148,7 +149,7 @@ class Evaluation:
         return self._evaluate_strictly(compiled)
 
     def _run(self, code: Compiled, compiled: CompiledExpression) -> Evaluated:
-        """The answer of compiled code; raises where it has none, or may have used up the budget."""
+        """Return the result of compiled code. Raises if it has none, or may have used up the budget."""
         if compiled.kind is not self._kind:
             self._kind, self._names = compiled.kind, self._activation.plain(compiled.kind, self._compiler.views)
         variables = self._fast
@@ -206,7 +207,7 @@ class Evaluation:
             return Evaluated(unknown=(_given_up(str(error)),), cost=cost)
 
     def _recount(self) -> None:
-        """Replace upper bounds by costs: of the budget that was handed over, and of what compiled code answered."""
+        """Replace upper bounds by exact costs: of the budget that was handed over, and of the results of compiled code."""
         if isinstance(self._budget, _Remaining):
             self._floor += self._budget.exact() - self._budget
             self._budget = 0
@@ -235,16 +236,16 @@ def _given_up(reason: str) -> Missing:
 
 
 def _handed_on(kind: ExpressionKind, value: Value) -> Value:
-    """A value for the outside; that of a mutation stays as it was made, for what becomes of it depends on that."""
+    """Return a value for the caller. A mutation's value stays unchanged, because its further use depends on its form."""
     value_outside = materialized(value)
     return value if kind.is_mutation else value_outside
 
 
 class _StrictVariables:
-    """The variables as the strict engine reads them, made when they are first wanted.
+    """The variables for the strict engine, built on first use.
 
-    INVARIANT: nothing here refers to the `Evaluation`, of which compiled code's variables are a part. A circle would keep the
-    objects of every request until the garbage collector finds them, and make it run all the time.
+    INVARIANT: nothing here refers to the `Evaluation`, which contains the variables of compiled code. A reference cycle
+    would keep the objects of every request until the garbage collector finds them, and make it run all the time.
     """
 
     __slots__ = ("_activation", "_compiler", "_earlier", "_values")
@@ -265,7 +266,7 @@ class _StrictVariables:
         return self._values
 
     def value(self, kind: ExpressionKind, name: str) -> Value:
-        """A variable that compiled code does not answer."""
+        """Return a variable that the compiled code cannot compute."""
         self._activation.scope(self._compiler.views).use_kind(kind)
         return self.values().find_key(name)[1]
 

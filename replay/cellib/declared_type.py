@@ -1,4 +1,4 @@
-"""Declared types: of `request` and `namespaceObject`, and of objects whose schema is known.
+"""Declared types of `request`, `namespaceObject`, and of objects whose schema is known.
 
 See apiserver `pkg/admission/plugin/cel/compile.go`, `pkg/cel/common/schemas.go` and `pkg/cel/types.go`.
 """
@@ -86,7 +86,7 @@ STRUCT_FIELDS: Mapping[str, Mapping[str, Type]] = {
         "reason": STRING,
     },
 }
-"""The fields of every declared type, by its name."""
+"""The fields of every declared type, by name."""
 
 
 _SCALARS = {"boolean": BOOL, "number": DOUBLE, "integer": INT}
@@ -104,22 +104,22 @@ _ESCAPABLE = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 
 
 class DeclaredKind(Mapping[str, Mapping[str, Type]]):
-    """The struct types of one kind by name, `Pod`, `Pod.spec`, `Pod.spec.containers.@idx`, each with its fields.
+    """The struct types of one kind with their fields, by name: `Pod`, `Pod.spec`, `Pod.spec.containers.@idx`.
 
-    The server adds digits to the name of the kind, which are others each time; here there are none.
+    The server adds random digits to the name of the kind. They are left out here.
     """
 
     def __init__(self, kind: str, schema: Schema, *, has_keywords: bool = True, has_hidden: bool = False) -> None:
         """`has_keywords`: fields named like keywords can be read under their own names, as since 1.31.
 
-        `has_hidden`: fields whose schema gives them no type, such as quantities, are there too, of any type.
+        `has_hidden`: fields without a type in the schema, such as quantities, are present with type dyn.
         """
         self._has_keywords = has_keywords
         self._has_hidden = has_hidden
         self._schemas: dict[str, tuple[Schema, frozenset[str]]] = {}
         self._fields: dict[str, Mapping[str, Type]] = {}
         self.type = self._declared(schema, kind, frozenset())
-        """The type of the object, None where the schema has none that expressions see."""
+        """Type of the object, or None if its schema has no type that expressions see."""
 
     def __getitem__(self, name: str) -> Mapping[str, Type]:
         """Return the fields of a struct type, under their escaped names."""
@@ -134,7 +134,7 @@ class DeclaredKind(Mapping[str, Mapping[str, Type]]):
         return iter(self._schemas)
 
     def __len__(self) -> int:
-        """Return how many types were reached so far."""
+        """Return the number of types that were reached so far."""
         return len(self._schemas)
 
     def _fields_of(self, schema: Schema, name: str, around: frozenset[str]) -> Mapping[str, Type]:
@@ -149,7 +149,10 @@ class DeclaredKind(Mapping[str, Mapping[str, Type]]):
         return fields
 
     def has(self, path: Iterable[str]) -> bool:
-        """Return whether an object of the kind may have a field, by its path; what has no declared fields may have any."""
+        """Return whether an object of the kind may have a field, by its path.
+
+        A part without declared fields may have any field.
+        """
         type_ = self.type
         for name in path:
             if type_ is None or type_.kind is not Kind.STRUCT:
@@ -161,7 +164,7 @@ class DeclaredKind(Mapping[str, Mapping[str, Type]]):
         return True
 
     def _declared(self, schema: Schema, name: str, around: frozenset[str]) -> Type | None:
-        """The type of a schema, None where expressions do not see it; `around` are the named schemas that it stands in."""
+        """Return the type of a schema, or None if expressions do not see it. `around` are the enclosing named schemas."""
         declared = self._type(schema, name, around)
         return DYN if declared is None and self._has_hidden else declared
 
@@ -189,7 +192,7 @@ class DeclaredKind(Mapping[str, Mapping[str, Type]]):
 
 
 class _Fields(dict[str, Type]):
-    """Fields by escaped name, and those named like keywords by their own names too."""
+    """Fields by escaped name. Fields named like keywords also have their own names."""
 
     def get(self, key: str, default: Type | None = None, /) -> Type | None:  # type: ignore[override]
         """Return the type of a field."""
@@ -198,7 +201,7 @@ class _Fields(dict[str, Type]):
 
 
 class _OpenFields(_Fields):
-    """Fields of what may have others beside those that are declared, of any type."""
+    """Fields of an object that may have others than the declared ones, of type dyn."""
 
     def get(self, key: str, default: Type | None = None, /) -> Type | None:  # type: ignore[override]
         """Return the type of a field."""
@@ -206,7 +209,7 @@ class _OpenFields(_Fields):
 
 
 def escape(name: str) -> str | None:
-    """The name of a field as an identifier of CEL, None where it cannot be one (apiserver `pkg/cel/escaping.go`)."""
+    """Return a field's name as a CEL identifier, or None if it cannot be one (apiserver `pkg/cel/escaping.go`)."""
     if name in _RESERVED:
         return f"__{name}__"
     return _ESCAPED.sub(lambda match: _ESCAPES[match[0]], name) if _ESCAPABLE.fullmatch(name) else None

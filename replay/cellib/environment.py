@@ -1,8 +1,8 @@
-"""The CEL environments of admission: which library since which Kubernetes minor, and what each kind of expression sees.
+"""The CEL environments of admission: the libraries of each server version, and the names for each kind of expression.
 
-The table is that of apiserver `pkg/cel/environment/base.go`. A server of a minor evaluates stored expressions with
-everything that it knows, which is what `admission_env` of that minor gives; for new expressions it takes the
-environment of the minor before, `version.previous`.
+The table is that of apiserver `pkg/cel/environment/base.go`. A server evaluates stored expressions with all its
+libraries, which is the `admission_env` of its version. For new expressions it uses the environment of the version
+before, `version.previous`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from replay.cellib.library.url import urls
 from replay.cellib.version import NEWEST_MINOR, KubernetesVersion
 
 PER_CALL_LIMIT = 1_000_000
-"""The cost at which the API server cancels one expression (`apis/cel.PerCallLimit`)."""
+"""Cost at which the API server cancels one expression (`apis/cel.PerCallLimit`)."""
 
 VARIABLES = "variables"
-"""The map of a policy's variables."""
+"""Name of the map of a policy's variables."""
 
 
 class ExpressionKind(StrEnum):
@@ -59,7 +59,7 @@ class ExpressionKind(StrEnum):
 
     @property
     def is_mutation(self) -> bool:
-        """Whether it can build `Object{...}` and `JSONPatch{...}`."""
+        """Whether the expression can build `Object{...}` and `JSONPatch{...}`."""
         return self in _MUTATION_KINDS
 
 
@@ -69,10 +69,10 @@ _MUTATION_KINDS = frozenset(
 
 
 class VersionedLibrary(NamedTuple):
-    """A library and the minors that have it: from `since`, until before `until`.
+    """A library and the minor versions that have it: from `since`, until before `until`.
 
-    These are the versions with which expressions have to be compatible. Where the code of servers differs beside that, the
-    library is made for a server.
+    These are the versions with which expressions must be compatible. If the code of servers differs in other ways, the
+    library is a function of the server.
     """
 
     library: Library | Callable[[KubernetesVersion], Library]
@@ -80,7 +80,7 @@ class VersionedLibrary(NamedTuple):
     until: int = NEWEST_MINOR + 1
 
     def of(self, server: KubernetesVersion) -> Library:
-        """The library as a server has it."""
+        """Return the library of a server."""
         return self.library if isinstance(self.library, Library) else self.library(server)
 
 
@@ -102,13 +102,16 @@ BASE_LIBRARIES: tuple[VersionedLibrary, ...] = (
     VersionedLibrary(list_extensions, 34),
     VersionedLibrary(LISTS_1, 37),
 )
-"""Every library in the order in which the server enables them."""
+"""All libraries, in the order in which the server enables them."""
 
 STRICT_COST_SINCE = 32
-"""The first minor that charges calls of its libraries by their arguments (gates `StrictCostEnforcementFor...`); one before."""
+"""First minor version that charges calls of its libraries by their arguments (gates `StrictCostEnforcementFor...`).
+
+Before, each call costs one.
+"""
 
 CONSTRUCTIBLE_SINCE = 32
-"""The first minor in which the types of `request` and `namespaceObject` are types where a message is made."""
+"""First minor version in which a message can be made of the types of `request` and `namespaceObject`."""
 
 
 _VALIDATORS = (
@@ -121,7 +124,7 @@ _VALIDATORS = (
 
 
 def _validators(server: KubernetesVersion) -> tuple[AstValidator, ...]:
-    """The validators of a server; that of format strings came with the strings library of cel-go 0.20."""
+    """Return the validators of a server. The one of format strings came with the strings library of cel-go 0.20."""
     if server.cel_go < Release.V0_20:
         return _VALIDATORS
     of_format = validators.string_format if server.cel_go >= Release.V0_22 else validators.string_format_or_crash
@@ -137,11 +140,11 @@ def admission_env(  # noqa: PLR0913 - what an environment depends on
     compatible: KubernetesVersion | None = None,
     has_authorizer: bool = True,
 ) -> Env:
-    """The environment of one kind of expression on a server; equal calls share one.
+    """Return the environment of one kind of expression on a server. Equal calls share one.
 
-    `variables` are the types of `variables.<name>`; None declares no `variables` at all (the REST API validates match
-    conditions, and policies without variables, without composition). `compatible` is the version whose libraries there are,
-    the server's own where it is None.
+    `variables` are the types of `variables.<name>`. None declares no `variables` at all, because the REST API validates
+    match conditions, and policies without variables, without composition. `compatible` is the version whose libraries
+    are available. None means the server's own.
     """
     authorizer = has_authorizer and kind is not ExpressionKind.MESSAGE_EXPRESSION
     types = None if variables is None else tuple(variables.items())
@@ -168,9 +171,9 @@ def base_env(
     *more: Library,
     validates: bool = True,
 ) -> Env:
-    """The environment of a server with what a place declares; `compatible` is whose libraries an expression may use.
+    """Return the environment of a server with the given declarations. `compatible` is the version of the libraries.
 
-    `validates`: what has the right types is refused for more than these, as lists of several types are.
+    `validates` adds the checks beyond types, such as that of lists with several types.
     """
     libraries = [row.of(server) for row in BASE_LIBRARIES if row.since <= compatible.minor < row.until]
     if server.minor < STRICT_COST_SINCE:
@@ -181,7 +184,7 @@ def base_env(
 
 
 def _without_cost(library: Library) -> Library:
-    """A library whose calls cost what cel-go charges for calls that it does not know; its own, sets, it does know."""
+    """Return a library whose calls cost as much as calls that cel-go does not know. It knows its own library, sets."""
     functions = tuple(
         replace(function, overloads=tuple(replace(each, cost=None, cost_by_id=None) for each in function.overloads))
         for function in library.functions
@@ -190,10 +193,10 @@ def _without_cost(library: Library) -> Library:
 
 
 class _AnyField(dict[str, Type]):
-    """The fields of what has them all."""
+    """The fields of a type that has every field."""
 
     def get(self, key: str, default: object = None, /) -> Type:  # noqa: ARG002
-        """Any field is dynamic."""
+        """Return dyn for any field."""
         return DYN
 
 
@@ -202,9 +205,10 @@ SCALAR_FIELDS: Mapping[str, Mapping[str, Type]] = {
     "map": _AnyField(),
 }
 SCALAR_NAMES = {"duration": DURATION, "timestamp": TIMESTAMP}
-"""The server's type provider finds its own scalars where it looks for messages, and then no field in them.
+"""Names of types for timestamps and durations.
 
-That makes two names of types out of the names that it has for timestamps and durations (apiserver `pkg/cel/types.go`, `findScalar`).
+The server's type provider returns scalars if it looks for messages, and then finds no field in them. So these two names
+become types (apiserver `pkg/cel/types.go`, `findScalar`).
 """
 
 
@@ -226,10 +230,10 @@ def _declarations(
 
 @lru_cache(maxsize=32)
 def type_checking_env(version: KubernetesVersion, *, has_params: bool) -> Env:
-    """The environment in which the controller of policies checks types (`policy/validating/typechecking.go`, `buildEnvSet`).
+    """Return the environment in which the policy controller checks types.
 
-    The types of `object`, `oldObject`, `params` and `variables` are for the caller to declare. The variable
-    `authorizer.requestResource` is not there.
+    See `policy/validating/typechecking.go`, `buildEnvSet`. The caller declares the types of `object`, `oldObject`,
+    `params` and `variables`. The variable `authorizer.requestResource` is absent.
     """
     declared = {"object": DYN, "oldObject": DYN, "namespaceObject": NAMESPACE_TYPE, "request": REQUEST_TYPE}
     declared |= {"authorizer": AUTHORIZER_TYPE, VARIABLES: VARIABLES_TYPE}

@@ -1,7 +1,7 @@
-"""Expressions of one policy, compiled (apiserver `pkg/admission/plugin/cel/compile.go`, `composition.go`).
+"""Compiled expressions of one policy (apiserver `pkg/admission/plugin/cel/compile.go`, `composition.go`).
 
-Variables are compiled in order, each seeing those before it. Equal expressions are one object, whatever the policies are in
-which they stand, as long as the variables that they read are equal too.
+Variables are compiled in order, and each sees those before it. Equal expressions of all policies are one object, if the
+variables that they read are equal too.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _RESULT_TYPES: dict[ExpressionKind, tuple[Type, ...]] = {
     ExpressionKind.APPLY_CONFIGURATION: (struct_type("Object"),),
     ExpressionKind.JSON_PATCH: (list_type(struct_type("JSONPatch")),),
 }
-"""The types an expression of a kind may have; any type where a kind is absent."""
+"""Types that an expression of a kind may have. A kind that is absent allows any type."""
 
 _KEPT = frozenset({ANY, BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT})
 
@@ -64,10 +64,10 @@ _MOST_DISJUNCTS = 64
 
 
 class CompiledExpression(Struct, frozen=True, eq=False, dict=True):
-    """An expression of a policy: a program, or the exact text of why there is none.
+    """An expression of a policy: a program, or the exact reason why there is none.
 
-    `footprint` are the paths that it may read, `{"object.spec.containers[].image", ...}`, those of its variables included.
-    `compiler` has these variables, and perhaps no others of the policy.
+    `footprint` are the paths that it may read, including those of its variables: `{"object.spec.containers[].image",
+    ...}`. `compiler` has these variables, but maybe no others of the policy.
     """
 
     kind: ExpressionKind
@@ -82,18 +82,18 @@ class CompiledExpression(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def disjuncts(self) -> tuple[CompiledExpression, ...]:
-        """The operands of `||`, where another expression that was asked for them before has one of them too; else none.
+        """The operands of `||`, if an earlier expression has one of them too. Otherwise empty.
 
-        If any of them is true, the expression is; if all are false, it is false.
+        If any of them is true, the expression is true. If all are false, it is false.
         """
         return self.compiler.disjuncts(self)
 
 
 class ExpressionCompiler:
-    """Compiles the expressions of one policy for a server of one version."""
+    """Compiler of the expressions of one policy, for a server of one version."""
 
     variable_values: type[VariableValues] = VariableValues
-    """The value of `variables`."""
+    """Class of the value of `variables`."""
 
     def __init__(
         self,
@@ -103,9 +103,9 @@ class ExpressionCompiler:
         composed: bool = True,
         compatible: KubernetesVersion | None = None,
     ) -> None:
-        """`has_params` declares `params`; not `composed`: no `variables`.
+        """`has_params` declares `params`. Without `composed` there are no `variables`.
 
-        `compatible` is the version whose libraries there are, where it is not the server's own: for new expressions.
+        `compatible` is the version of the libraries for new expressions. None means the server's own.
         """
         self._composed = composed
         self._compatible = compatible
@@ -119,11 +119,11 @@ class ExpressionCompiler:
         self.variables: dict[str, CompiledExpression] = {}
 
     def type_text(self, type_: Type) -> str:
-        """A type as the server prints it."""
+        """Return a type as the server prints it."""
         return with_type_names(type_text(type_), self._version.cel_go)
 
     def declare_variable(self, name: str, expression: str) -> CompiledExpression:
-        """Compile a variable and let later expressions read it; one that does not compile fails where it is read."""
+        """Compile a variable for later expressions. If it does not compile, its readers fail."""
         # apiserver (mutating/compilation.go): variables of a mutating policy do not see `Object` and `JSONPatch` either.
         compiled = self.compile(ExpressionKind.VARIABLE, expression)
         self._is_redeclared = self._is_redeclared or name in self._types
@@ -134,11 +134,11 @@ class ExpressionCompiler:
         return compiled
 
     def declared_type(self, output: Type | None) -> Type:
-        """The type under which a variable is declared."""
+        """Return the type under which a variable is declared."""
         return declared_type(output)
 
     def compile(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
-        """Compile an expression of a kind, seeing the variables declared so far."""
+        """Compile an expression of a kind. It sees the variables declared so far."""
         if self._is_redeclared:
             return self.compiled_here(kind, expression)
         needed = self.variables_of(expression)
@@ -146,7 +146,10 @@ class ExpressionCompiler:
         return _compiled(self._version, self._has_params, self._composed, self._compatible, variables, kind, expression)
 
     def variables_of(self, expression: str) -> set[str]:
-        """The variables that an expression may read, and those that these may read; all where it does not plainly name them."""
+        """Return the variables that an expression may read, directly or through others.
+
+        All of them if the expression does not name them plainly.
+        """
         needed: set[str] = set()
         pending = [expression]
         while pending:
@@ -160,7 +163,7 @@ class ExpressionCompiler:
         return needed
 
     def compiled_here(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
-        """An expression that sees all variables declared so far, by itself."""
+        """Return an expression that sees all variables declared so far, without sharing."""
         program, output_type, error, is_internal = compile_expression(self._env(kind), self._version, kind, expression)
         footprint = frozenset[str]() if program is None else self._footprint(program)
         return CompiledExpression(kind, expression, self, program, error, output_type, footprint, is_internal)
@@ -223,7 +226,7 @@ def _compiled(  # noqa: PLR0913, PLR0917 - what an expression means
     kind: ExpressionKind,
     expression: str,
 ) -> CompiledExpression:
-    """An expression that reads these variables, by name and expression; equal ones are one object."""
+    """Return an expression that reads these variables, by name and expression. Equal ones are the same object."""
     return _compiler(version, has_params, composed, compatible, variables).compiled_here(kind, expression)
 
 
@@ -235,7 +238,7 @@ def _compiler(
     compatible: KubernetesVersion | None,
     variables: tuple[tuple[str, str], ...],
 ) -> ExpressionCompiler:
-    """The compiler of expressions that read these variables."""
+    """Return the compiler of expressions that read these variables."""
     compiler = ExpressionCompiler(version, has_params=has_params, composed=composed, compatible=compatible)
     for name, expression in variables:
         compiler.declare_variable(name, expression)
@@ -243,7 +246,7 @@ def _compiler(
 
 
 class Compilation(NamedTuple):
-    """A program and its type, or the server's error text (apiserver `cel.Error`): internal, or the author's."""
+    """A program and its type, or the server's error text (apiserver `cel.Error`), internal or the author's."""
 
     program: Program | None
     output_type: Type | None
@@ -253,7 +256,7 @@ class Compilation(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def compile_expression(env: Env, server: KubernetesVersion, kind: ExpressionKind, expression: str) -> Compilation:
-    """Compile an expression of a kind; equal texts in equal environments are compiled once."""
+    """Compile an expression of a kind. Equal texts in equal environments are compiled once."""
     ast = env.compile(expression)
     if isinstance(ast, Issues):
         return Compilation(None, None, f"compilation failed: {ast.to_display_string()}")
@@ -275,7 +278,10 @@ def compile_expression(env: Env, server: KubernetesVersion, kind: ExpressionKind
 
 
 def declared_type(output: Type | None) -> Type:
-    """The type under which a variable is declared: opaque, optional and message types become dyn (`convertCelTypeToDeclType`)."""
+    """Return the type under which a variable is declared.
+
+    Opaque, optional and message types become dyn (`convertCelTypeToDeclType`).
+    """
     if output is None:
         return DYN
     if output in _KEPT:

@@ -1,4 +1,4 @@
-"""Values as tagged JSON, the notation in which results are written to a file: `{"int":"3"}`, `{"list":[...]}`, ..."""
+"""Values as tagged JSON, the notation of results in files: `{"int":"3"}`, `{"list":[...]}`, ..."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from replay.go.format import quote
 
 
 def tagged(value: Value) -> Any:
-    """The tagged JSON of a CEL value; map entries are sorted by the JSON of their keys.
+    """Return the tagged JSON of a CEL value. Map entries are sorted by the JSON of their keys.
 
-    The variables of a policy inside themselves are a `cycle`. Raises `RecursionError` for what is nested too deeply.
+    The variables of a policy inside themselves are a `cycle`. Raises `RecursionError` for a value that is nested too
+    deeply.
     """
     return _tagged(value, frozenset())
 
@@ -67,7 +68,7 @@ def _tagged(value: Value, around: frozenset[int]) -> Any:  # noqa: C901, PLR0911
 
 
 def shown(value: Value) -> str:  # noqa: C901, PLR0911 - one branch a kind
-    """A value for people, written as in CEL: `["a", 1u, duration("1.5s")]`."""
+    """Return a value for people, written as in CEL: `["a", 1u, duration("1.5s")]`."""
     match value:
         case str():
             return quote(value)
@@ -99,7 +100,7 @@ def shown(value: Value) -> str:  # noqa: C901, PLR0911 - one branch a kind
 
 
 def _string(value: str) -> Any:
-    """Text; bytes that are no UTF-8 (`surrogateescape`) make it base64."""
+    """Return a text. Bytes that are not UTF-8 (`surrogateescape`) make it Base64."""
     if value.isascii() or not any("\udc80" <= char <= "\udcff" for char in value):
         return {"string": value}
     return {"string_base64": base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()}
@@ -122,7 +123,7 @@ def _opaque(value: OpaqueValue) -> Any:
 
 
 def double_text(value: float) -> str:
-    """The shortest decimal that reads back; `NaN`, `Infinity`, `-Infinity`, `-0`."""
+    """Return the shortest decimal that reads back, or `NaN`, `Infinity`, `-Infinity`, `-0`."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -138,7 +139,7 @@ def double_text(value: float) -> str:
 
 
 def seconds_text(nanos: int) -> str:
-    """A duration in decimal seconds, exact to the nanosecond."""
+    """Return a duration in decimal seconds, exact to the nanosecond."""
     integer, rest = divmod(abs(nanos), NANOS)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{'-' if nanos < 0 else ''}{integer}{fraction}s"

@@ -1,4 +1,4 @@
-"""`variables` of a policy: a map whose values are computed when they are first read (apiserver `pkg/cel/lazy`)."""
+"""`variables` of a policy: a map whose values are computed on the first read (apiserver `pkg/cel/lazy`)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from replay.go.format import quote
 
 
 class CompiledVariable(Struct, frozen=True):
-    """A compiled variable, or the text of why it does not compile."""
+    """A compiled variable, or the reason why it does not compile."""
 
     program: Program | None
     error: str | None
 
 
 class Bindings(Protocol):
-    """Input of the expressions of variables."""
+    """Protocol of the input of variables' expressions."""
 
     def eval(self, program: Program, variables: VariableValues) -> EvalResult:
-        """The result of a program that may read variables."""
+        """Return the result of a program that may read variables."""
 
 
 class VariableValues(OpaqueValue):
-    """Values of one evaluation: computed once, by name, and charged to the first reader."""
+    """Values of one evaluation, by name. Each is computed once, and its cost is charged to the first reader."""
 
     __slots__ = ("_bindings", "_cost", "_running", "_values", "_variables", "size")
 
@@ -47,7 +47,7 @@ class VariableValues(OpaqueValue):
     def __init__(
         self, variables: Mapping[str, CompiledVariable], bindings: Bindings, computed: Mapping[str, Value] | None = None
     ) -> None:
-        """`computed` are the values of those that were computed before."""
+        """`computed` are the values of variables that were computed before."""
         self._variables = variables
         self._bindings = bindings
         self._values: dict[str, Value] = dict(computed or {})
@@ -62,17 +62,17 @@ class VariableValues(OpaqueValue):
 
     @property
     def computed(self) -> Mapping[str, Value]:
-        """Return the values that were read, by name, in order of completion."""
+        """Values that were read, by name, in order of completion."""
         return self._values
 
     def equal(self, other: Value) -> Value:
-        """The same map, and nothing else."""
+        """Return whether the other value is this same map."""
         if not isinstance(other, VariableValues):
             raise EvalError("no such overload")
         return self is other
 
     def __len__(self) -> int:
-        """The number of variables."""
+        """Return the number of variables."""
         return len(self._variables)
 
     def __iter__(self) -> Iterator[Value]:
@@ -80,7 +80,7 @@ class VariableValues(OpaqueValue):
         return (self.find_key(name)[1] for name in self._variables)
 
     def find_key(self, key: Value) -> tuple[bool, Value]:
-        """`(found, value)`; the value may be an `EvalError` or an unknown."""
+        """Return `(found, value)`. The value may be an `EvalError` or an unknown."""
         if not isinstance(key, str):
             return True, EvalError("no such overload")
         name = unescaped(key)
@@ -110,18 +110,18 @@ class VariableValues(OpaqueValue):
 
 
 class Composed(Protocol):
-    """A compiled variable of a policy."""
+    """Protocol of a compiled variable of a policy."""
 
     @property
     def program(self) -> Program | None:
-        """The program, None where it does not compile."""
+        """Program of the variable, or None if it does not compile."""
 
 
 class StrictValues(Protocol):
-    """The variables as the strict engine answers them."""
+    """Protocol of the variables in the strict engine."""
 
     def value(self, kind: ExpressionKind, name: str) -> Value:
-        """A variable by name, as expressions of a kind see it."""
+        """Return a variable by name, as expressions of a kind see it."""
         ...
 
     def take_cost(self) -> int:
@@ -130,7 +130,7 @@ class StrictValues(Protocol):
 
 
 class FastVariables(dict[str, Value]):
-    """Variables for compiled code: plain values, computed on first use; raises if there is none."""
+    """Variables for compiled code: plain values, computed on first use. Raises if a variable has no such value."""
 
     __slots__ = ("_inputs", "_kind", "_running", "_taken", "_variables", "bound", "strict")
 
@@ -141,7 +141,7 @@ class FastVariables(dict[str, Value]):
         strict: StrictValues,
         kind: ExpressionKind,
     ) -> None:
-        """`strict` gives the value of a variable that compiled code does not answer, as expressions of a kind see it."""
+        """`strict` returns a variable that compiled code cannot compute, as expressions of a kind see it."""
         self._variables = variables
         self._inputs = inputs
         self._kind = kind
@@ -149,10 +149,10 @@ class FastVariables(dict[str, Value]):
         self._taken: set[str] = set()
         self.strict = strict
         self.bound = 0
-        """An upper bound of the cost of the variables computed since this was last set to zero."""
+        """Upper bound of the cost of the variables computed since this was last set to zero."""
 
     def take_over(self, values: Mapping[str, Value]) -> None:
-        """Take values that were computed before; those that compiled code cannot have are for the strict engine."""
+        """Take values that were computed before. Values that compiled code cannot use are left to the strict engine."""
         for name, value in values.items():
             try:
                 self[name] = plain_value(value)
@@ -160,7 +160,7 @@ class FastVariables(dict[str, Value]):
                 self._taken.add(name)
 
     def __missing__(self, name: str) -> Value:
-        """Compute a variable; one that reads itself is for the strict engine."""
+        """Compute a variable. One that reads itself is left to the strict engine."""
         if name in self._running:
             raise LeaveError
         program = self._variables[unescaped(name) or name].program
@@ -184,7 +184,7 @@ class FastVariables(dict[str, Value]):
 
 
 def plain_value(value: Value) -> Value:
-    """Return a strict value without views of typed objects; raises for errors, unknowns, optionals and large values."""
+    """Return a strict value without views of typed objects. Raises for errors, unknowns, optionals and large values."""
     return _plain_value(value, Steps(LARGE))
 
 
@@ -205,14 +205,14 @@ def _plain_value(value: Value, steps: Steps) -> Value:
 
 
 LARGE = 200_000
-"""How many values a variable may hold so that compiled code gets a copy of it."""
+"""Maximum number of values in a variable that is copied for compiled code."""
 
 _ESCAPE = re.compile(r"__([^_]+)__")
 _SYMBOLS = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 
 
 def unescaped(name: str) -> str | None:
-    """A field name behind its CEL spelling (apiserver `pkg/cel/escaping.go`), None where an escape means nothing."""
+    """Return a field's name from its CEL spelling, or None for an invalid escape (apiserver `pkg/cel/escaping.go`)."""
     if "__" not in name:
         return name
     parts: list[str] = []

@@ -31,7 +31,7 @@ class KubernetesVersion(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> KubernetesVersion:
-        """Parse `1.37`, `v1.37` or `1.37.1`; raises `ReplayError` for unknown versions."""
+        """Parse `1.37`, `v1.37` or `1.37.1`. Raises `ReplayError` for unknown versions."""
         match = re.fullmatch(r"v?1\.(\d{1,4})(?:[.+-].*)?", text)
         if match is None or not OLDEST_MINOR <= int(match[1]) <= NEWEST_MINOR:
             versions = f"1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
@@ -40,34 +40,34 @@ class KubernetesVersion(NamedTuple):
 
     @property
     def cel_go(self) -> Release:
-        """The release of cel-go that the server is built with (its `go.mod`)."""
+        """Release of cel-go with which the server is built (its `go.mod`)."""
         return _CEL_GO[self.minor]
 
     @property
     def previous(self) -> KubernetesVersion:
-        """The minor before: what a server lets new expressions use, so that it can be rolled back."""
+        """The minor version before. New expressions must be compatible with it, so that the server can be rolled back."""
         return self._replace(minor=self.minor - 1)
 
     def __str__(self) -> str:
-        """`1.37`."""
+        """Return the version as in `1.37`."""
         return f"{self.major}.{self.minor}"
 
 
 class Versions(NamedTuple):
-    """The minors of the servers of both sets: an upgrade is rehearsed where they differ."""
+    """The versions of the servers of both sets. If they differ, the run rehearses an upgrade."""
 
     current: KubernetesVersion
     candidate: KubernetesVersion
 
     @property
     def differ(self) -> bool:
-        """Whether the servers are of different minors."""
+        """Whether the servers have different versions."""
         return self.current != self.candidate
 
     def __str__(self) -> str:
-        """`1.36 → 1.37`, or the one that both are of."""
+        """Return `1.36 → 1.37`, or the common version."""
         return f"{self.current} → {self.candidate}" if self.differ else str(self.current)
 
 
 NEWEST = KubernetesVersion(1, NEWEST_MINOR)
-"""The version that decides where none is named."""
+"""The version that decides by default."""

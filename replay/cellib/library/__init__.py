@@ -1,1 +1,1 @@
-"""The libraries of functions that Kubernetes and cel-go add to CEL, one module each."""
+"""The function libraries that Kubernetes and cel-go add to CEL, one module for each."""

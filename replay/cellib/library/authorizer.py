@@ -1,6 +1,6 @@
 """Authorization checks in CEL (apiserver `pkg/cel/library/authz.go`).
 
-The values build up a question; `check` asks an `Authorizer`. What that does not know becomes an unknown.
+The values build a question, and `check` asks an `Authorizer`. An answer that it does not know becomes an unknown.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ RESOURCE_CHECK_TYPE = struct_type("kubernetes.authorization.ResourceCheck")
 DECISION_TYPE = struct_type("kubernetes.authorization.Decision")
 
 _CHECK_COST = 350_000
-"""Cost that allows for two checks within the limit of one expression."""
+"""Cost that allows two checks within the limit of one expression."""
 
 
 class _ReceiverOnly(OpaqueValue):
-    """A value with members and nothing else: even comparing it with itself is an error."""
+    """A value that only has members. Even comparing it with itself is an error."""
 
     __slots__ = ()
 
     def equal(self, _other: Value) -> bool:
-        """Always an `EvalError`."""
+        """Raise `EvalError`."""
         raise EvalError(NO_SUCH_OVERLOAD)
 
 
 class AuthorizerValue(Struct, _ReceiverOnly, frozen=True, eq=False):
-    """`authorizer`: who asks whom."""
+    """Value of `authorizer`: the user and the authorizer to ask."""
 
     user: UserInfo
     authorizer: Authorizer
@@ -50,7 +50,7 @@ class AuthorizerValue(Struct, _ReceiverOnly, frozen=True, eq=False):
 
 
 class PathCheckValue(Struct, _ReceiverOnly, frozen=True, eq=False):
-    """`authorizer.path(...)`."""
+    """Value of `authorizer.path(...)`."""
 
     asker: AuthorizerValue
     path: str
@@ -59,7 +59,7 @@ class PathCheckValue(Struct, _ReceiverOnly, frozen=True, eq=False):
 
 
 class GroupCheckValue(Struct, _ReceiverOnly, frozen=True, eq=False):
-    """`authorizer.group(...)`."""
+    """Value of `authorizer.group(...)`."""
 
     asker: AuthorizerValue
     group: str
@@ -68,9 +68,10 @@ class GroupCheckValue(Struct, _ReceiverOnly, frozen=True, eq=False):
 
 
 class ResourceCheckValue(Struct, _ReceiverOnly, eq=False):
-    """`authorizer.group(...).resource(...)` and what narrows it.
+    """Value of `authorizer.group(...).resource(...)` and of its members.
 
-    Never changed; not frozen only because every request needs one, and frozen ones take three times as long to make.
+    It never changes. It is not frozen only because every request needs one, and a frozen one takes three times as long
+    to make.
     """
 
     asker: AuthorizerValue
@@ -94,7 +95,7 @@ class DecisionValue(Struct, _ReceiverOnly, frozen=True, eq=False):
 
 
 def request_resource_check(asker: AuthorizerValue, attributes: Attributes) -> ResourceCheckValue:
-    """`authorizer.requestResource`: the check for the resource of a request."""
+    """Return `authorizer.requestResource`: the check for the resource of a request."""
     return ResourceCheckValue(
         asker,
         attributes.resource.group,
@@ -106,7 +107,7 @@ def request_resource_check(asker: AuthorizerValue, attributes: Attributes) -> Re
 
 
 def authorizer_bindings(authorizer: Authorizer | Missing, attributes: Attributes) -> dict[str, Value | Missing]:
-    """The variables `authorizer` and `authorizer.requestResource` of a request."""
+    """Return the variables `authorizer` and `authorizer.requestResource` of a request."""
     if isinstance(authorizer, Missing):
         return {"authorizer": authorizer, "authorizer.requestResource": authorizer}
     asker = AuthorizerValue(attributes.user_info, authorizer)

@@ -22,7 +22,7 @@ CIDR_TYPE = opaque_type("net.CIDR")
 
 
 class CIDRValue(OpaqueValue):
-    """An address and a prefix length."""
+    """A network: an address and a prefix length."""
 
     __slots__ = ("prefix",)
     cel_type = CIDR_TYPE
@@ -30,27 +30,27 @@ class CIDRValue(OpaqueValue):
     native_go_type = "netip.Prefix"
 
     def __init__(self, prefix: Prefix) -> None:
-        """Wrap a prefix."""
+        """`prefix` is the parsed network."""
         self.prefix = prefix
 
     @property
     def size(self) -> int:
-        """The bytes that the prefix length covers, as cost counts it."""
+        """Number of bytes that the prefix length covers, for costs."""
         return -(-self.prefix.length // 8)
 
     def __str__(self) -> str:
-        """`address/length`."""
+        """Return the network as `address/length`."""
         return str(self.prefix)
 
     def equal(self, other: Value) -> bool:
-        """The same address and length; raises `EvalError` for anything but a network."""
+        """Return whether address and length are equal. Raises `EvalError` for a value other than a network."""
         if not isinstance(other, CIDRValue):
             raise EvalError(NO_SUCH_OVERLOAD)
         return self.prefix == other.prefix
 
 
 def parse_cidr(text: str) -> CIDRValue:
-    """Implement `cidr(text)`; raises `EvalError` for other texts and for IPv4 addresses mapped to IPv6."""
+    """Implement `cidr(text)`. Raises `EvalError` for other texts and for IPv4 addresses mapped to IPv6."""
     # The server wraps the error twice in the same words.
     where = "network address parse error during conversion from string: "
     try:
@@ -79,7 +79,7 @@ def _contains_cidr(cidr: CIDRValue, other: CIDRValue) -> bool:
 
 
 def _begins_as(cidr: CIDRValue, other: CIDRValue) -> bool:
-    """`containsCIDR` until Kubernetes 1.31: the address of the other network has to be that of this one."""
+    """Return `containsCIDR` of Kubernetes before 1.32: the address of the other network must be that of this one."""
     begin = cidr.prefix.address.masked(cidr.prefix.length)
     return begin == other.prefix.address and cidr.prefix.length <= other.prefix.length
 
@@ -113,11 +113,11 @@ def _text_cost(args: Args) -> int:
 
 
 _ADDRESS = Range(4, 16)
-"""Bytes of an address."""
+"""Size of an address in bytes."""
 
 
 def _containment(*, of_network: bool = False, of_text: bool = False) -> CallEstimator:
-    """The estimate of `containsIP`, or `of_network` of `containsCIDR`; `of_text` parses its argument first."""
+    """Return the estimate of `containsIP`, or of `containsCIDR` with `of_network`. With `of_text` its argument is parsed."""
     bytes_compared = _ADDRESS.plus(_ADDRESS).scaled(STRING_FACTOR)
     if of_network:
         bytes_compared = bytes_compared.plus(_ADDRESS.scaled(STRING_FACTOR)).plus(ONE)
@@ -129,7 +129,7 @@ def _containment(*, of_network: bool = False, of_text: bool = False) -> CallEsti
 
 
 def _contains(of_text: Implementation, of_network: Implementation) -> Function:
-    """`containsCIDR` of a text or network."""
+    """Return the function `containsCIDR` of a text or network."""
     return Function(
         "containsCIDR",
         (
@@ -263,5 +263,5 @@ _UNTIL_1_31 = replace(CIDR, functions=(*CIDR.functions, _contains(_begins_as_tex
 
 
 def networks(server: KubernetesVersion) -> Library:
-    """The library as a server has it."""
+    """Return the library of a server."""
     return CIDR if server.minor >= 32 else _UNTIL_1_31

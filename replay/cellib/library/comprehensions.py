@@ -1,4 +1,4 @@
-"""Comprehensions over keys and values (cel-go `ext/comprehensions.go`): the macros, and what they expand to."""
+"""Comprehensions over keys and values (cel-go `ext/comprehensions.go`): the macros and their expansions."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _MAP_INSERT = "cel.@mapInsert"
 
 
 def insert(target: Value, key: Value, value: Value) -> Value:
-    """The map with one more entry; the accumulator of a fold is changed in place.
+    """Return the map with one more entry. The accumulator of a fold is changed in place.
 
-    Raises `EvalError` where the map has an equal key, numbers of different types being equal keys.
+    Raises `EvalError` if the map has an equal key. Numbers of different types can be equal keys.
     """
     if find(target, key)[0]:
         raise EvalError(f"insert failed: key {display(key)} already exists")
@@ -80,7 +80,7 @@ def _transform_map_entry(factory: ExprFactory, target: Expr | None, args: tuple[
 
 
 def _where(factory: ExprFactory, args: tuple[Expr, ...], step: Call) -> Call:
-    """The step only where the optional third argument holds."""
+    """Return the step, which only runs if the optional third argument is true."""
     if len(args) > 3:
         return factory.call(operator.CONDITIONAL, args[2], step, factory.accumulator())
     return step

@@ -1,7 +1,7 @@
-"""What calls of the Kubernetes libraries cost at run time, and may cost before it (apiserver `pkg/cel/library/cost.go`).
+"""Costs of calls of the Kubernetes libraries, at run time and estimated (apiserver `pkg/cel/library/cost.go`).
 
-Sizes are those of the core: code points, bytes, elements, entries. `traversal_cost` differs on purpose: it counts the
-UTF-8 bytes of strings and rounds down, as the server does.
+Sizes are those of the core: code points, bytes, elements, entries. `traversal_cost` differs on purpose: like the
+server, it counts the UTF-8 bytes of strings and rounds down.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def first_traversal(args: Args, _result: Value) -> int:
 
 
 def first_double_traversal(args: Args, _result: Value) -> int:
-    """Two passes over the first argument: reading it, and building or comparing the result."""
+    """Return the cost of two passes over the first argument: to read it, and to build or compare the result."""
     return scaled(sizer_size(args[0]) * 2, STRING_FACTOR)
 
 
 def result_double_traversal(_args: Args, result: Value) -> int:
-    """Two passes over the result."""
+    """Return the cost of two passes over the result."""
     return scaled(sizer_size(result) * 2, STRING_FACTOR)
 
 
 def pattern_cost(args: Args, _result: Value) -> int:
-    """A regular expression (second argument) over a text (first argument)."""
+    """Return the cost of a regular expression (second argument) on a text (first argument)."""
     return regex_cost(args[0], args[1])
 
 
@@ -50,7 +50,7 @@ def whole_traversal(args: Args, _result: Value) -> int:
 
 
 def traversal_cost(value: Value) -> int:
-    """The cost of visiting a value as a tree; raises `UndeterminedError` where that would take too long."""
+    """Return the cost of visiting a value as a tree. Raises `UndeterminedError` if that would take too long."""
     return _traversal_cost(value, Steps())
 
 
@@ -68,7 +68,7 @@ def _traversal_cost(value: Value, steps: Steps) -> int:
 
 
 def _list_traversal_cost(values: Value, steps: Steps) -> int:
-    """Lists that were joined are counted once, however often they come."""
+    """Return the cost of visiting a list. Parts of joined lists are visited once, however often they occur."""
     sizes: IdentityMap[Value, int] = IdentityMap()
 
     def cost(part: Value) -> int:
@@ -83,24 +83,24 @@ def _list_traversal_cost(values: Value, steps: Steps) -> int:
 
 
 def list_building_cost(size: int, factor: float = 1.0) -> int:
-    """The cost of a call that makes a list (cel-go `ext/lists.go`); a negative factor counts as one."""
+    """Return the cost of a call that makes a list (cel-go `ext/lists.go`). A negative factor counts as one."""
     return int(size * (factor if factor >= 0 else 1.0)) + 1 + LIST_COST
 
 
 def selector_cost(args: Args, _result: Value) -> int:
-    """Parsing a label or field selector: a requirement for every two characters at worst."""
+    """Return the cost of parsing a label or field selector. At worst it has a requirement for every two characters."""
     size = sizer_size(args[1])
     requirement = LIST_COST + 40
     return LIST_COST + scaled(size, STRING_FACTOR) + scaled(scaled(size, 0.5), float(requirement))
 
 
 def fixed_cost(cost: int) -> CallCost:
-    """A cost that does not depend on the arguments."""
+    """Return a cost function for a constant cost."""
     return lambda _args, _result: cost
 
 
 def argument_estimate(factor: float = STRING_FACTOR, *, sized: bool = False) -> CallEstimator:
-    """Passes over the first argument; `sized` says that the result is as long."""
+    """Return the estimate of passes over the first argument. With `sized`, the result has the same length."""
 
     def estimate(_target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
         size = args[0].any_size if args else None
@@ -115,7 +115,7 @@ def receiver_estimate(target: AstNode | None, _args: Sequence[AstNode]) -> CallE
 
 
 def elements_estimate(target: AstNode | None, _args: Sequence[AstNode]) -> CallEstimate | None:
-    """A look at every element of a list, or at a text."""
+    """Return the estimate of a look at every element of a list, or at a text."""
     if target is None:
         return None
     if not target.type.parameters:
@@ -127,17 +127,17 @@ def elements_estimate(target: AstNode | None, _args: Sequence[AstNode]) -> CallE
 
 
 def list_building_estimate(factor: float, size: Range) -> CallEstimate:
-    """The estimate of a call that makes a list of a size (cel-go `ext/lists.go`)."""
+    """Return the estimate of a call that makes a list of a size (cel-go `ext/lists.go`)."""
     return CallEstimate(size.scaled(factor).plus(fixed(1 + LIST_COST)), size)
 
 
 def selector_estimate(_target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate:
-    """Parsing a label or field selector: a requirement for every two characters at worst."""
+    """Return the estimate of parsing a selector. At worst it has a requirement for every two characters."""
     size = args[0].any_size
     requirements = size.scaled(0.5).scaled(50)
     return CallEstimate(fixed(LIST_COST).plus(size.scaled(STRING_FACTOR)).plus(requirements))
 
 
 def fixed_estimate(cost: int) -> CallEstimator:
-    """An estimate that does not depend on the arguments."""
+    """Return an estimate function for a constant cost."""
     return lambda _target, _args: CallEstimate(fixed(cost))

@@ -1,4 +1,4 @@
-"""Base64 and `json.encode` in CEL (cel-go `ext/encoders.go`; JSON since its version 1)."""
+"""Base64 and `json.encode` in CEL (cel-go `ext/encoders.go`, with JSON since its version 1)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BREAKS = b"\r\n"
 
 
 def _decode(text: str) -> bytes:
-    """With padding or without."""
+    """Decode Base64 text with or without padding."""
     try:
         return decode_base64(text)
     except Base64Error:
@@ -33,7 +33,7 @@ def _decode(text: str) -> bytes:
 
 
 def _decode_unpadded(data: bytes) -> bytes:
-    """Of a text without padding Go says where it is at fault (`RawStdEncoding`)."""
+    """Decode text without padding. The error has the position that Go reports (`RawStdEncoding`)."""
     at = next((index for index, byte in enumerate(data) if byte not in _DIGITS and byte not in _BREAKS), -1)
     digits = data.translate(None, _BREAKS)
     if at < 0 and len(digits) % 4 == 1:
@@ -83,11 +83,11 @@ ENCODERS = Library(
 
 _SAFE: Final = 2**53 - 1
 _WRAPS_AROUND: Final = -1
-"""Cost of a call: the greatest number, so that adding it to the cost so far wraps around to one less."""
+"""Cost of a call: the greatest number, so that adding it to the current cost wraps around to one less."""
 
 
 def no_text(value: Value) -> EvalError:
-    """The error of what Go cannot make a string of, in the words of its type."""
+    """Return the error for a value that Go cannot convert to a string, with the name of its type."""
     if isinstance(value, bool) or not isinstance(value, int):
         names = {"double": "Double", "bytes": "Bytes", "null_type": "'null_type'"}
         name = type_name(value)
@@ -102,7 +102,7 @@ def _key(key: Value) -> str:
 
 
 def _as_json(value: Value) -> JSON:
-    """A value as `structpb.Value`, whose numbers are all doubles."""
+    """Return a value as `structpb.Value`, in which all numbers are doubles."""
     if is_map(value):
         return {_key(key): _as_json(find(value, key)[1]) for key in map_keys(value)}
     if is_list(value):

@@ -24,27 +24,27 @@ class IPValue(OpaqueValue):
     native_go_type = "netip.Addr"
 
     def __init__(self, address: Address) -> None:
-        """Wrap an address without zone."""
+        """`address` is an address without a zone."""
         self.address = address
 
     @property
     def size(self) -> int:
-        """The length in bytes, as cost counts it."""
+        """Length in bytes, for costs."""
         return self.address.bits // 8
 
     def __str__(self) -> str:
-        """The canonical form."""
+        """Return the canonical form."""
         return str(self.address)
 
     def equal(self, other: Value) -> bool:
-        """The same address; raises `EvalError` for anything but an address."""
+        """Return whether the addresses are equal. Raises `EvalError` for a value other than an address."""
         if not isinstance(other, IPValue):
             raise EvalError(NO_SUCH_OVERLOAD)
         return self.address == other.address
 
 
 def parse_ip(text: str) -> IPValue:
-    """Implement `ip(text)`; raises `EvalError` for other texts, for zones, and for IPv4 addresses mapped to IPv6."""
+    """Implement `ip(text)`. Raises `EvalError` for other texts, for zones, and for IPv4 addresses mapped to IPv6."""
     try:
         address = parse_address(text)
     except AddressError as error:

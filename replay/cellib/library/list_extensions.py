@@ -1,4 +1,4 @@
-"""Lists as cel-go extends them (`ext/lists.go`, version 3): slices, ranges, sorting, flattening."""
+"""Functions on lists of cel-go (`ext/lists.go`, version 3): slices, ranges, sorting, flattening."""
 
 from __future__ import annotations
 
@@ -118,20 +118,20 @@ def _range(size: int) -> list[Value]:
 
 
 class _Uncounted(list[int]):
-    """A list that is too long to be made: its size alone exceeds what an expression may cost, which ends the evaluation."""
+    """A list that is too long to be built. Its size alone exceeds the cost limit, which ends the evaluation."""
 
     def __init__(self, size: int) -> None:
-        """Claim a size."""
+        """`size` is the claimed length."""
         super().__init__()
         self._size = size
 
     def __len__(self) -> int:
-        """The size."""
+        """Return the claimed length."""
         return self._size
 
 
 def _range_without_limit(size: int) -> list[int]:
-    """`lists.range` until cel-go 0.26."""
+    """Implement `lists.range` of cel-go up to 0.26."""
     return list(range(size)) if size <= _MAX_RANGE else _Uncounted(size)
 
 
@@ -182,7 +182,7 @@ def _keys_compare_cost(args: Args, _result: Value) -> int:
 
 
 def _literal_number(node: AstNode, default: int) -> int:
-    """The value of a literal int, never negative."""
+    """Return the value of a literal int, at least 0, or the default."""
     value = node.expr.value if isinstance(node.expr, Const) else None
     return default if type(value) is not int or isinstance(value, Uint) else max(value, 0)
 
@@ -212,7 +212,7 @@ def _distinct_estimate(target: AstNode | None, _args: Sequence[AstNode]) -> Call
 
 
 def _sort_estimate(keys: Type) -> CallEstimator:
-    """Sorting by keys of a type: those in the argument, or else the elements themselves."""
+    """Return the estimate of sorting by keys of a type: those in the argument, or else the elements themselves."""
     factor = 2 + STRING_FACTOR if keys in (STRING, BYTES) else 2
 
     def estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
@@ -356,5 +356,5 @@ _WITHOUT_LIMIT = replace(LIST_EXTENSIONS, functions=(*LIST_EXTENSIONS.functions,
 
 
 def list_extensions(server: KubernetesVersion) -> Library:
-    """The library as the cel-go of a server has it."""
+    """Return the library of a server's cel-go."""
     return LIST_EXTENSIONS if server.cel_go >= Release.V0_29 else _WITHOUT_LIMIT

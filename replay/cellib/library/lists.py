@@ -1,7 +1,7 @@
 """Kubernetes' functions on lists (apiserver `pkg/cel/library/lists.go`).
 
-They compare with the elements' own order and equality, and take a comparison that fails (numbers with NaN, elements of
-different types) for "neither before nor after" instead of an error.
+They compare with the elements' own order and equality. A comparison that fails (numbers with NaN, elements of different
+types) is not an error. It means "neither before nor after".
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _is_sorted(values: Value) -> bool:
 
 
 def _extreme(name: str, worse: int) -> Implementation:
-    """`min` or `max`: the element that no later one beats, `worse` being how the one kept so far compares when beaten."""
+    """Return `min` or `max`. `worse` is the comparison of the best element so far with one that beats it."""
 
     def choose(values: Value) -> Value:
         best, started = None, False
@@ -189,4 +189,4 @@ LISTS_1 = Library(
         _binary("includes", "list_includes_dyn_dyn", (DYN, DYN), BOOL, _includes, estimate=_includes_estimate),
     ),
 )
-"""The lists library from Kubernetes 1.37 on: with `includes`."""
+"""The lists library since Kubernetes 1.37, with `includes`."""

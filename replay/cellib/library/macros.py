@@ -9,7 +9,7 @@ from replay.cel.declare.macros import Macro, MacroError, let, simple_name
 
 
 def is_namespace(target: Expr | None, name: str) -> bool:
-    """Whether the receiver of a macro is the name of its library."""
+    """Return whether the receiver of a macro is the name of its library."""
     return isinstance(target, Ident) and target.name == name
 
 

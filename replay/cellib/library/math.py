@@ -21,7 +21,7 @@ _NUMBERS = (DOUBLE, INT, UINT)
 
 
 def _of_several(name: str, function: str) -> Expander:
-    """`math.least` or `math.greatest` of numbers, or of a list."""
+    """Return the macro `math.least` or `math.greatest` of numbers, or of a list."""
 
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr | None:
         if not is_namespace(target, "math"):
@@ -100,7 +100,7 @@ def _function(name: str, body: Implementation, *overloads: Overload) -> Function
 
 
 def _of_type(name: str, body: Implementation, *signatures: tuple[tuple[Type, ...], Type]) -> Function:
-    """A function `math.name` with an overload for each signature."""
+    """Return a function `math.name` with an overload for each signature."""
     overloads = (
         Overload(f"math_{name}_{'_'.join(each.name for each in args)}", args, result) for args, result in signatures
     )
@@ -108,12 +108,12 @@ def _of_type(name: str, body: Implementation, *signatures: tuple[tuple[Type, ...
 
 
 def _whole(rule: Callable[[float], float]) -> Implementation:
-    """A rule about finite numbers; others stay as they are."""
+    """Return an implementation that applies a rule to finite numbers. Others stay unchanged."""
     return lambda value: math.copysign(rule(value), value) if math.isfinite(value) else value
 
 
 def rounded(value: float) -> float:
-    """To the nearest integer, halves away from zero (Go's `math.Round`)."""
+    """Return the nearest integer, with halves away from zero (Go's `math.Round`)."""
     if not math.isfinite(value):
         return value
     below = math.floor(abs(value))
@@ -142,7 +142,7 @@ def _bits(rule: Callable[[int, int], int]) -> Implementation:
 
 
 def _of_bits(bits: int, like: Value) -> Value:
-    """The low 64 bits as a number of the same type."""
+    """Return the low 64 bits as a number of the type of `like`."""
     bits &= _MASK
     if isinstance(like, Uint):
         return Uint(bits)

@@ -21,7 +21,7 @@ _ESCAPES = str.maketrans({"/": "~1", "~": "~0"})
 
 
 def escape_key(key: str) -> str:
-    """A key as one segment of a JSON pointer."""
+    """Return a key as one segment of a JSON pointer."""
     return key.translate(_ESCAPES)
 
 
@@ -48,22 +48,22 @@ _JSONPATCH = Library(
 
 _TEXT_FIELDS: Final = ("op", "path", "from")
 PATCH_FIELDS: Final = (*_TEXT_FIELDS, "value")
-"""The fields of a `JSONPatch`; all but the last are texts."""
+"""The fields of a `JSONPatch`. All except the last are texts."""
 
 
 class _DynamicObject(ObjectValue, frozen=True):
-    """`Object{...}` or `Object.spec{...}`: any field, and any value in it."""
+    """Value of `Object{...}` or `Object.spec{...}`: any fields with any values."""
 
     def field(self, name: Value) -> Value:
-        """A field as it is read back: made a Go value, and that a CEL value (`dynamic.convertField`)."""
+        """Return a field as it is read back: converted to Go and again to CEL (`dynamic.convertField`)."""
         return _field_content(self.fields.get(name))
 
 
 class _PatchValue(ObjectValue, frozen=True):
-    """`JSONPatch{...}`."""
+    """Value of `JSONPatch{...}`."""
 
     def part(self, key: Value, *, testing: bool) -> tuple[Value, bool]:
-        """A field; unset texts are empty (apiserver `JSONPatchVal.Get`)."""
+        """Return a field, and whether it exists. Unset texts are empty (apiserver `JSONPatchVal.Get`)."""
         if key not in PATCH_FIELDS:
             text = "unsupported field" if testing else "unsupported indexer"
             return EvalError(f"{text}: {display(key)}"), False
@@ -72,7 +72,7 @@ class _PatchValue(ObjectValue, frozen=True):
         return self.fields.get(key, None if key == "value" else ""), True
 
     def equal_by(self, other: ObjectValue, equal: Callable[[Value, Value], Value]) -> Value:
-        """The same texts, and values that CEL takes for equal."""
+        """Return whether the texts are equal, and the values are equal in CEL."""
         mine, others = self.fields, other.fields
         if any(mine.get(name, "") != others.get(name, "") for name in _TEXT_FIELDS):
             return False
@@ -92,7 +92,10 @@ def _field_content(value: Value) -> Value:
 
 
 def _content(value: Value) -> Value:
-    """Return a message as plain value: messages become maps, types their names, optionals their value; nested lists stay."""
+    """Return a message as a plain value.
+
+    Messages become maps, types become their names, and optionals become their values. Nested lists stay.
+    """
     if isinstance(value, OptionalValue):
         return _content(value.value) if value.has_value else None
     if isinstance(value, TypeValue):
@@ -122,7 +125,7 @@ _GO_TYPES: dict[type, str] = {
 
 
 class _Fields(Mapping[str, Type]):
-    """The fields of a message: those that are known, and one type for all others."""
+    """The fields of a message: the known ones, and one type for all others."""
 
     def __init__(self, fields: Mapping[str, Type], other: Type) -> None:
         self._fields = fields
@@ -146,7 +149,7 @@ _PATCH_FIELDS = _Fields({"op": STRING, "path": STRING, "from": STRING, "value": 
 
 
 class _Messages(Mapping[str, Mapping[str, Type]]):
-    """The fields of every message type, by its name."""
+    """The fields of every message type, by name."""
 
     def __getitem__(self, name: str) -> Mapping[str, Type]:
         if name == _JSON_PATCH:
@@ -172,7 +175,7 @@ def _is_message(type_name: str) -> bool:
 
 
 def new_message(type_name: str, fields: Mapping[str, Value]) -> Value:
-    """A message, or an `EvalError` for a patch with a field of the wrong type."""
+    """Return a message, or an `EvalError` for a patch with a field of the wrong type."""
     if type_name != _JSON_PATCH:
         return _DynamicObject(type_name, fields)
     for name, value in fields.items():

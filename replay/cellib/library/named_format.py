@@ -33,7 +33,7 @@ Validate = Callable[[str], list[str]]
 
 _UUID = r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$"
 _TIME = r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$"
-"""Patterns whose length counts: the server charges for them as for regular expressions."""
+"""Patterns whose length matters: the server charges for them as for regular expressions."""
 
 _RX_UUID = re.compile(_UUID.removesuffix("$") + r"\Z", re.ASCII)
 _RX_TIME = re.compile(_TIME.removesuffix("$") + r"\Z", re.ASCII)
@@ -42,30 +42,30 @@ _RX_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+
 
 
 _PATTERN_SIZE = 128
-"""The length of a pattern, as estimates take it."""
+"""Length of a pattern in estimates."""
 _NAME_SIZE = Range(1, 64)
-"""The length of a format's name, as estimates take it."""
+"""Length of a format's name in estimates."""
 
 
 class FormatValue(OpaqueValue):
-    """A named format; `regex_size` is the length of its pattern, or of one that costs as much."""
+    """A named format. `regex_size` is the length of its pattern, or of one with the same cost."""
 
     __slots__ = ("name", "regex_size", "validate")
     cel_type = FORMAT_TYPE
     go_type = "cel.Format"
 
     def __init__(self, name: str, validate: Validate, regex_size: int) -> None:
-        """`validate` returns the problems of a text, none if it has the format."""
+        """`validate` returns the problems of a text, or an empty list if it has the format."""
         self.name = name
         self.validate = validate
         self.regex_size = regex_size
 
     def __str__(self) -> str:
-        """The name."""
+        """Return the name."""
         return self.name
 
     def equal(self, other: Value) -> bool:
-        """The same name; raises `EvalError` for anything but a format."""
+        """Return whether the names are equal. Raises `EvalError` for a value other than a format."""
         if not isinstance(other, FormatValue):
             raise EvalError(NO_SUCH_OVERLOAD)
         return self.name == other.name
@@ -116,11 +116,11 @@ _FORMATS: dict[str, FormatValue] = {
     "date": FormatValue("date", _plain(_is_date, "invalid date"), len(_TIME)),
     "datetime": FormatValue("datetime", _plain(_is_datetime, "invalid datetime"), len(_TIME)),
 }
-"""The formats by the name under which `format.<name>()` and `format.named` know them."""
+"""Formats by their name in `format.<name>()` and `format.named`."""
 
 
 def formats(server: KubernetesVersion) -> dict[str, FormatValue]:
-    """The formats of a server, whose messages have its words."""
+    """Return the formats of a server, whose messages have the server's wording."""
     words = wording_of(server.minor)
     return {
         **_FORMATS,
@@ -156,7 +156,7 @@ def _constant(value: FormatValue) -> Callable[[], FormatValue]:
 
 @lru_cache
 def named_formats(server: KubernetesVersion) -> Library:
-    """`format.named`, a function for each format, and `validate`, as a server has them."""
+    """Return the library of a server: `format.named`, a function for each format, and `validate`."""
     formats_by_name = formats(server)
     return Library(
         name="kubernetes.format",

@@ -1,4 +1,4 @@
-"""Optional values (cel-go `cel/library.go`, `OptionalTypes`); the evaluator itself does `or`, `orValue` and `.?`."""
+"""Optional values (cel-go `cel/library.go`, `OptionalTypes`). The evaluator implements `or`, `orValue` and `.?`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _LIST, _MAP, _OPTIONAL = list_type(_V), map_type(_K, _V), optional_type(_V)
 
 
 def is_zero(value: Value) -> bool:
-    """Whether a value is the zero value of its type (cel-go `traits.Zeroer`); types without one are never zero.
+    """Return whether a value is the zero value of its type (cel-go `traits.Zeroer`).
 
-    Those are optionals, opaque types, and the lists and objects of built-in kinds.
+    Types without a zero value are never zero: optionals, opaque types, and lists and objects of built-in kinds.
     """
     if isinstance(value, Timestamp):
         return (value.seconds, value.nanos) == (MIN_UNIX, 0)
@@ -173,7 +173,7 @@ def _type_of(value: Value) -> TypeValue:
 
 
 def optionals(server: KubernetesVersion) -> Library:
-    """The library as the cel-go of a server has it; the server asks for no version and so gets the newest."""
+    """Return the library of a server's cel-go. The server asks for no version, so it gets the newest."""
     release = server.cel_go
     if release >= Release.V0_29:
         return OPTIONALS

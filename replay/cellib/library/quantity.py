@@ -16,9 +16,9 @@ QUANTITY_TYPE = struct_type("kubernetes.Quantity")
 
 
 class QuantityValue(OpaqueValue):
-    """A quantity; one that was computed (`is_pointer`) equals nothing when it stands on the right of `==`.
+    """A quantity. A computed one (`is_pointer`) equals nothing on the right side of `==`.
 
-    Comparing with a big decimal turns the receiver into one for good, as the server's comparison does.
+    A comparison with a big decimal makes the receiver big for good, as in the server.
     """
 
     __slots__ = ("is_pointer", "quantity")
@@ -26,27 +26,27 @@ class QuantityValue(OpaqueValue):
     native_go_type = "*resource.Quantity"
 
     def __init__(self, quantity: Quantity, *, is_pointer: bool = False) -> None:
-        """Wrap an amount."""
+        """`quantity` is the amount."""
         self.quantity = quantity
         self.is_pointer = is_pointer
 
     @property
     def go_type(self) -> str:
-        """The type of the server's value."""
+        """Go type of the server's value."""
         return "*cel.Quantity" if self.is_pointer else "cel.Quantity"
 
     def __str__(self) -> str:
-        """The canonical form."""
+        """Return the canonical form."""
         return str(self.quantity)
 
     def equal(self, other: Value) -> bool:
-        """Equal amounts; raises `EvalError` for anything but a quantity that was parsed."""
+        """Return whether the amounts are equal. Raises `EvalError` for a value other than a parsed quantity."""
         if not isinstance(other, QuantityValue) or other.is_pointer:
             raise EvalError(NO_SUCH_OVERLOAD)
         return self.quantity.compare(other.quantity) == 0
 
     def compare_to(self, other: QuantityValue) -> int:
-        """-1, 0 or 1."""
+        """Return -1, 0 or 1."""
         if self.quantity.big or other.quantity.big:
             self.quantity = self.quantity.as_big()
         return self.quantity.compare(other.quantity)

@@ -1,7 +1,7 @@
 """Regular expressions in CEL, in RE2 syntax and linear time.
 
-`find` and `findAll` are of Kubernetes (apiserver `pkg/cel/library/regex.go`). `regex.replace`, `regex.extract` and
-`regex.extractAll` are of cel-go (`ext/regex.go`).
+`find` and `findAll` are functions of Kubernetes (apiserver `pkg/cel/library/regex.go`). `regex.replace`,
+`regex.extract` and `regex.extractAll` are functions of cel-go (`ext/regex.go`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _find(text: str, pattern: str) -> str:
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    """At most `limit` matches, all of them if it is negative."""
+    """Return at most `limit` matches, or all of them if it is negative."""
     matches = found(text, _compiled(pattern))
     return list(matches if limit < 0 else islice(matches, limit))
 
@@ -104,7 +104,7 @@ def _matches(text: str, pattern: Any) -> Iterator[Any]:
 
 
 def _replace(text: str, pattern: str, replacement: str, limit: int = -1) -> str:
-    """At most `limit` matches, all of them if it is negative."""
+    """Replace at most `limit` matches, or all of them if it is negative."""
     if limit == 0:
         return text
     compiled = compile_pattern(pattern)

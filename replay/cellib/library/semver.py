@@ -1,4 +1,4 @@
-"""Semantic versions in CEL (apiserver `pkg/cel/library/semverlib.go`; texts of `github.com/blang/semver/v4`)."""
+"""Semantic versions in CEL (apiserver `pkg/cel/library/semverlib.go`, error texts of `github.com/blang/semver/v4`)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _WORD = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
 
 
 class SemanticVersion(NamedTuple):
-    """A version; numeric identifiers of `pre` are ints. `build` does not count when versions are compared."""
+    """A version. Numeric identifiers of `pre` are ints. `build` does not count in comparisons."""
 
     numbers: tuple[int, int, int]
     pre: tuple[int | str, ...] = ()
     build: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """`major.minor.patch-pre+build`."""
+        """Return the version as `major.minor.patch-pre+build`."""
         text = ".".join(map(str, self.numbers))
         text += "-" + ".".join(map(str, self.pre)) if self.pre else ""
         return text + ("+" + ".".join(self.build) if self.build else "")
 
     def compare(self, other: SemanticVersion) -> int:
-        """-1, 0 or 1 by precedence (semver.org, section 11)."""
+        """Return -1, 0 or 1 by precedence (semver.org, section 11)."""
         left, right = _precedence(self), _precedence(other)
         return (left > right) - (left < right)
 
@@ -54,22 +54,22 @@ class SemverValue(OpaqueValue):
     native_go_type = "semver.Version"
 
     def __init__(self, version: SemanticVersion) -> None:
-        """Wrap a version."""
+        """`version` is the parsed version."""
         self.version = version
 
     def __str__(self) -> str:
-        """The canonical form."""
+        """Return the canonical form."""
         return str(self.version)
 
     def equal(self, other: Value) -> bool:
-        """Equal precedence; raises `EvalError` for anything but a version."""
+        """Return whether the precedence is equal. Raises `EvalError` for a value other than a version."""
         if not isinstance(other, SemverValue):
             raise EvalError(NO_SUCH_OVERLOAD)
         return self.version.compare(other.version) == 0
 
 
 def parse_version(text: str) -> SemanticVersion:
-    """Raises `EvalError` with the text of the parser that the server uses."""
+    """Parse a version. Raises `EvalError` with the text of the server's parser."""
     if not text:
         raise EvalError("Version string empty")
     parts = text.split(".", 2)
@@ -120,7 +120,7 @@ def _build(text: str) -> str:
 
 
 def normalized(text: str) -> str:
-    """Without a leading `v` and leading zeros, and with as many components as a version needs."""
+    """Return a version text without a leading `v` and leading zeros, and with three components."""
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3:
         if "+" in parts[-1] or "-" in parts[-1]:
@@ -149,7 +149,7 @@ def _is_semver(text: str, normalize: bool = False) -> bool:
 
 
 def _int64(number: int) -> int:
-    """A uint64 as Go converts it to int64."""
+    """Return a uint64 converted to int64, as in Go."""
     return number - 2**64 if number >= 2**63 else number
 
 

@@ -32,7 +32,7 @@ def _intersects(left: Value, right: Value) -> bool:
 
 
 def _cost(factor: int) -> CallCost:
-    """Every element against every other, so many times."""
+    """Return the cost of comparing every element with every other, `factor` times."""
     return lambda args, _result: 1 + sizer_size(args[0]) * sizer_size(args[1]) * factor
 
 

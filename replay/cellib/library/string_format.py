@@ -1,7 +1,8 @@
-"""`'...'.format([...])` as cel-go's strings library does it up to its version 3 (`ext/formatting.go`).
+"""`'...'.format([...])` of cel-go's strings library up to its version 3 (`ext/formatting.go`).
 
-Versions of the library that Kubernetes enables format doubles with the rules of the locale en_US (`golang.org/x/text`):
-`%f` groups thousands, `%e` writes a power of ten in superscripts and takes its precision as a minimal width.
+The versions of the library that Kubernetes enables format doubles with the rules of the locale en_US
+(`golang.org/x/text`). `%f` groups thousands. `%e` writes a power of ten in superscripts, and its precision is a minimal
+width.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from replay.go.format import quote
 _DEFAULT_PRECISION = 6
 _INT64_MAX = 2**63 - 1
 _LIMIT = 1_000_000
-"""The number above which x/text stops reading digits of a width or precision."""
+"""Number above which x/text stops reading the digits of a width or precision."""
 _NO_VERB = "%!(NOVERB)"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _NON_FINITE = ("NaN", "Infinity", "-Infinity")
@@ -33,9 +34,9 @@ NARROW_SPACE = "\u202f"
 
 
 def format_string(template: str, args: Value, exponent_space: str = "") -> str:
-    """The template with each `%` clause replaced by an argument; raises `EvalError` with the server's text.
+    """Return the template with each `%` clause replaced by an argument. Raises `EvalError` with the server's text.
 
-    `exponent_space` stands on both sides of the sign before a power of ten.
+    `exponent_space` is written on both sides of the sign before a power of ten.
     """
     values = list(elements(args))
     return joined("", _parts(template, values, Steps(), exponent_space))
@@ -149,7 +150,7 @@ def _map_text(value: Value, steps: Steps) -> str:
 
 
 def _literal(value: Value, steps: Steps) -> str:  # noqa: PLR0911 - one return a kind
-    """A value inside a list or map, as an expression could write it."""
+    """Return a value inside a list or map, as an expression could write it."""
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, bytes):
@@ -211,7 +212,10 @@ def _is_too_long(number: int) -> bool:
 
 
 def _fixed(value: float, precision: int) -> str:
-    """`%.<precision>f` of x/text: an 8-bit minimum and a 16-bit maximum of fraction digits, thousands grouped."""
+    """Return `%.<precision>f` of x/text.
+
+    Fraction digits have an 8-bit minimum and a 16-bit maximum, and thousands are grouped.
+    """
     if _is_too_long(precision):
         return _NO_VERB
     if not math.isfinite(value):
@@ -232,7 +236,7 @@ def _plain(value: float) -> str:
 
 
 def _scientific(value: float, width: int, space: str) -> str:
-    """`%<width>e` of x/text: always six fraction digits, and at least `width` characters."""
+    """Return `%<width>e` of x/text: always six fraction digits, and at least `width` characters."""
     if _is_too_long(width):
         return _NO_VERB
     if not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Functions on strings (cel-go `ext/strings.go`, version 2, as the API server enables it); offsets count code points."""
+"""Functions on strings (cel-go `ext/strings.go`, version 2, as the API server enables it). Offsets count code points."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from replay.cellib.library.string_format import NARROW_SPACE, format_string
 from replay.cellib.version import KubernetesVersion
 
 GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
-"""The code points that Go's `unicode.IsSpace` accepts."""
+"""Code points that Go's `unicode.IsSpace` accepts."""
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
@@ -93,7 +93,10 @@ def _last_index_of_until_0_26(text: str, part: str, offset: int | None = None) -
 
 
 def _last_index_of_until_0_23(text: str, part: str, offset: int | None = None) -> int:
-    """Without an offset the last character is where the search begins, and an empty text has none."""
+    """Implement `lastIndexOf` of cel-go up to 0.23.
+
+    Without an offset, the search begins at the last character. An empty text has none.
+    """
     if offset is None and part and not text:
         raise _out_of_range(-1)
     return _last_index_of_until_0_26(text, part, offset)
@@ -120,7 +123,10 @@ def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
-    """Go's `strings.SplitN`: an empty separator splits between code points, a limit of 0 gives nothing."""
+    """Split a text as Go's `strings.SplitN`.
+
+    An empty separator splits between code points, and a limit of 0 returns nothing.
+    """
     if limit == 0:
         return []
     pieces = text.count(separator) + 1 if separator else len(text)
@@ -302,7 +308,11 @@ _SEARCHES_UNTIL_0_26 = _searches(_index_of_until_0_26, _last_index_of_until_0_26
 
 @lru_cache
 def strings(server: KubernetesVersion) -> Library:
-    """The library as a server has it: searches by its cel-go, `%e` by its `golang.org/x/text` (narrow spaces until 1.32)."""
+    """Return the library of a server.
+
+    The search functions depend on its cel-go. `%e` depends on its `golang.org/x/text`, which writes narrow spaces until
+    1.32.
+    """
     release = server.cel_go
     if release >= Release.V0_29:
         return STRINGS

@@ -28,15 +28,15 @@ class URLValue(OpaqueValue):
     native_go_type = "*url.URL"
 
     def __init__(self, url: ParsedURL) -> None:
-        """Wrap a parsed URL."""
+        """`url` is the parsed URL."""
         self.url = url
 
     def __str__(self) -> str:
-        """The URL put together again."""
+        """Return the text of the URL."""
         return from_bytes(str(self.url))
 
     def equal(self, other: Value) -> bool:
-        """The same text; raises `EvalError` for anything but a URL."""
+        """Return whether the texts are equal. Raises `EvalError` for a value other than a URL."""
         if not isinstance(other, URLValue):
             raise EvalError(NO_SUCH_OVERLOAD)
         return str(self.url) == str(other.url)
@@ -128,10 +128,10 @@ _UNTIL_1_35 = replace(
 
 
 def has_strict_colons(server: KubernetesVersion) -> bool:
-    """Whether a server is built with Go 1.26, whose http URLs have no colon in the host."""
+    """Return whether a server is built with Go 1.26, which allows no colon in the host of http URLs."""
     return server.minor >= 36
 
 
 def urls(server: KubernetesVersion) -> Library:
-    """The library as a server has it."""
+    """Return the library of a server."""
     return URL if has_strict_colons(server) else _UNTIL_1_35
