@@ -53,7 +53,7 @@ class Made(NamedTuple):
 
 
 def carried(recorded: Object, validated: Object, changes: Changes) -> Patch | Object:
-    """Return what leads from a recorded object to the validated one: a patch, or the validated object if a part is unknown."""
+    """Return the way from a recorded object to the validated one: a patch, or the validated object if a part is unknown."""
     if validated is recorded:
         return ()
     return changes(recorded, validated) if type(recorded) is dict and type(validated) is dict else validated

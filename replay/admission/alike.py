@@ -263,7 +263,7 @@ class AlikeOutcomes(Generic[V]):
         return None if self._without_messages is None else projected(self._without_messages)
 
     def _key(self, projected: Projected) -> Hashable | None:
-        """Return what an outcome depends on, None if it cannot be projected."""
+        """Return the key of an outcome's inputs, None if they cannot be projected."""
         short = self._short_key(projected)
         if short is None or short not in self._by_messages:
             return None if short is None else (short, False)

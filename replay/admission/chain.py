@@ -337,7 +337,7 @@ def _seen(asking: Asking, mutations: Sequence[_Mutation]) -> list[Object]:
 
 
 def _overlays(sets: Sequence[ManifestSet]) -> list[Overlay] | None:
-    """Return what each set lays over the cluster, None if none does."""
+    """Return the overlay of each set, None if none has objects."""
     if not any(manifests.objects or manifests.removed for manifests in sets):
         return None
     first = sets[0].objects
@@ -357,7 +357,7 @@ class _Differing(Struct, frozen=True):
     """Group and resource of requests for which a plugin looks up a cluster-scoped object; `*` stands for all."""
 
     def touches(self, attributes: Attributes) -> bool:
-        """Return whether the sets may meet a request differently."""
+        """Return whether the sets may see different objects for a request."""
         if not attributes.namespace or attributes.namespace in self.namespaces:
             return True
         group, resource = attributes.resource.group, attributes.resource.resource
@@ -365,7 +365,10 @@ class _Differing(Struct, frozen=True):
 
 
 def _differing(sets: Sequence[ManifestSet], plugins: Sequence[AdmissionPlugin]) -> _Differing | None:
-    """Return the objects that the sets lay over the cluster differently; None if policies, engines or authorizers may look them up."""
+    """Return the objects that the sets lay over the cluster differently.
+
+    None if policies, engines or authorizers may look them up.
+    """
     first = objects_by_kind(sets[0].objects)
     namespaces, kinds, unscoped = set[str](), set[GroupKind](), set[GroupKind]()
     for manifests in sets[1:]:

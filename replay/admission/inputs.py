@@ -146,9 +146,9 @@ def evaluations(  # noqa: PLR0913 - what an evaluation depends on
 
 
 class Evaluations:
-    """Evaluates the expressions of one kind for one input, with one `Evaluation` per activation of a partly known input.
+    """The evaluation of the expressions of one kind for one input, with one `Evaluation` per activation of a partly known input.
 
-    What one of them spends is not charged to the others until the remaining budget is read.
+    Costs of one are charged to the others only when the remaining budget is read.
     """
 
     __slots__ = ("_budget", "_compiler", "_evaluations", "_exact", "_inputs", "_matching", "_variables")

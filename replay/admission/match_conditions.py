@@ -30,9 +30,9 @@ SKIPPED = MatchConditionsResult(matches=False)
 def match_conditions(
     compiled: Sequence[CompiledExpression], evaluation: KindEvaluation, failure_policy: FailurePolicy
 ) -> MatchConditionsResult:
-    """Evaluate the conditions. A false one skips the policy; otherwise `failurePolicy` decides about errors.
+    """Evaluate the conditions. A false one skips the policy. Otherwise `failurePolicy` decides about errors.
 
-    The server evaluates all conditions before it looks at any result. So exceeding the budget is an error even if an
+    The server evaluates all conditions before it reads any result. So exceeding the budget is an error even if an
     earlier condition is false.
     """
     errors: list[str] = []

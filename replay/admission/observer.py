@@ -32,7 +32,7 @@ class ConditionsObserver(Protocol):
 
 
 class ValidationObserver(ConditionsObserver, Protocol):
-    """Receives what a validating policy evaluates."""
+    """A receiver of the expressions that a validating policy evaluates."""
 
     def validations(
         self,
@@ -46,7 +46,7 @@ class ValidationObserver(ConditionsObserver, Protocol):
 
 
 class MutationObserver(ConditionsObserver, Protocol):
-    """Receives what a mutating policy evaluates."""
+    """A receiver of the expressions that a mutating policy evaluates."""
 
     def mutation(self, compiler: ExpressionCompiler, compiled: CompiledExpression, inputs: Inputs) -> None:
         """Receive the next mutation; `inputs` have the result of the ones before."""

@@ -127,10 +127,10 @@ def _select(objects: Sequence[JSON | PartialObject], selector: Selector) -> list
 def _as_cached(
     param: JSON | PartialObject, api_resource: APIResource, version: KubernetesVersion
 ) -> JSON | PartialObject | Missing:
-    """Return the parameter as the server's cache holds it, with its kind (`wrappedParam` of the validating dispatcher).
+    """Return the parameter as the server's cache has it, with its kind (`wrappedParam` of the validating dispatcher).
 
     A built-in kind is decoded into its Go type: unknown and empty fields are dropped, and so is managedFields. A custom
-    kind keeps what was written, decoded from JSON once more.
+    kind keeps its JSON, decoded once more.
     """
     if isinstance(param, PartialObject):
         return PartialObject(_typed_meta(param.value, api_resource), param.missing)
@@ -155,7 +155,7 @@ def _typed_meta(param: JSON, api_resource: APIResource) -> JSON:
 
 
 def as_read_again(value: JSON) -> JSON:
-    """Return JSON as it is after encoding and decoding, like custom resources on their way to CEL.
+    """Return JSON after encoding and decoding, as custom resources reach CEL.
 
     A double without a fraction becomes an int.
     """

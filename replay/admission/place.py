@@ -19,7 +19,7 @@ _SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
 
 
 def changed_places(name: str, patch: Iterable[JSON]) -> frozenset[Place]:
-    """Return where a patch changes a binding. A numeric key may be an index, and stands for any."""
+    """Return the places where a patch changes a binding. A numeric key may be an index, and stands for any."""
     return frozenset([_place_of_pointer(name, operation["path"]) for operation in patch])
 
 

@@ -1,6 +1,6 @@
 """Inputs that the policies of a set read, and so need from an audit log and a snapshot.
 
-Footprints of compiled expressions say which inputs a policy reads, and match criteria for which requests.
+Footprints of compiled expressions give the inputs of a policy, and match criteria the requests.
 `replay.compare.audit_policy` derives the audit policy from them.
 """
 
@@ -42,10 +42,11 @@ _Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
 
 
 class PolicyReads(Struct, frozen=True):
-    """Inputs that one policy or webhook reads; `inputs` are constants of this module, for requests that `criteria` match.
+    """The inputs that one policy or webhook reads.
 
-    Each of the `criteria` combines a binding with its policy. `managed_fields` says that it reads
-    `metadata.managedFields`, `param_kind` is the kind of its parameters.
+    `inputs` are constants of this module, for requests that `criteria` match. Each of the `criteria` combines a binding
+    with its policy. `managed_fields` says that it reads `metadata.managedFields`. `param_kind` is the kind of its
+    parameters.
     """
 
     policy: str
@@ -152,7 +153,7 @@ def _inputs(paths: Iterable[str]) -> frozenset[str]:
 
 
 def _selected(criteria: Iterable[MatchResources]) -> frozenset[str]:
-    """Return what the selectors of match criteria read."""
+    """Return the inputs that the selectors of match criteria read."""
     inputs = set()
     for match in criteria:
         if match.object_selector != _EVERYTHING:

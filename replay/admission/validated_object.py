@@ -20,7 +20,9 @@ _NOT_CARRIED = Missing(
 
 
 def validated_object(reference: Object, mutated: Object, validated: Object, changes: Changes) -> Object:
-    """Return `validated`, which the server made of `reference`, as if it were made of `mutated`; `Missing` if unknown.
+    """Return `validated`, which the server made from `reference`, as if it were made from `mutated`.
+
+    `Missing` if unknown.
 
     `changes` receives the difference between the two.
     """
@@ -72,9 +74,10 @@ def _carried(reference: Object, validated: JSON, operations: Patch) -> JSON | Mi
 
 
 def reference_object(original: Object, mutated: Object, validated: Object, changes: Changes) -> Object:
-    """Return what the server made `validated` of: `mutated` if it shows the baseline's mutations, else `original`.
+    """Return the object from which the server made `validated`.
 
-    The given baseline may not have been in force. Then the record shows none of its mutations.
+    It is `mutated` if the record shows the baseline's mutations, else `original`. The given baseline may not have been
+    in force, and then the record shows none of its mutations.
     """
     if isinstance(validated, Missing):
         return mutated

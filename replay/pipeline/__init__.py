@@ -1,1 +1,1 @@
-"""Joins the stages. No other package knows all of them."""
+"""The place where all stages are joined. No other package knows all of them."""

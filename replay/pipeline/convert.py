@@ -41,9 +41,9 @@ class Converted(Struct, frozen=True):
 
 
 class ConvertOptions(Struct, frozen=True, kw_only=True):
-    """Options of a conversion: for a server of `version` that reads its manifests below `server_directory`.
+    """The options of a conversion for a server of `version` that reads its manifests below `server_directory`.
 
-    `urls` are the addresses of webhooks with a Service; `cluster` is a snapshot with parameters.
+    `urls` are the addresses of webhooks with a Service. `cluster` is a snapshot with parameters.
     """
 
     version: KubernetesVersion = NEWEST

@@ -40,7 +40,7 @@ class EnginePromotion(Struct, frozen=True):
 
 
 def promotion_of(value: JSON, discovery: Discovery) -> EnginePromotion | None:
-    """Return how to make an engine's object deny; None if it denies already, or never does."""
+    """Return the change that makes an engine's object deny. None if it denies already, or never does."""
     group, kind = str(value.get("apiVersion")).partition("/")[0], str(value.get("kind"))
     spec = value.get("spec") or {}
     if group == _CONSTRAINTS:

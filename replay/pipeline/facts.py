@@ -116,7 +116,7 @@ def health_notes(store: Store, job: Job) -> tuple[str, ...]:
 
 
 def _gaps(job: Job) -> Iterator[str]:
-    """Yield what the log shows of its own gaps (`replay.reconstruct.trust`)."""
+    """Yield the gaps that the log itself shows (`replay.reconstruct.trust`)."""
     if not job.trust.is_whole:
         yield "the log has gaps: updates replace versions of objects that no request in it stored; histories are not trusted"
     elif job.trust.distrusted:

@@ -90,7 +90,7 @@ PORTION_BYTES = 128 * 1024
 
 
 class _Question(NamedTuple):
-    """Question of a run before its log is open; `named` are the selected policies, if not all."""
+    """The question of a run before its log is open. `named` are the selected policies, if not all."""
 
     manifests: Manifests
     named: frozenset[str]
@@ -204,7 +204,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
 
 
 def _question(manifests: Manifests, options: Options) -> _Question:
-    """Read what the options name beside the sets. Raises ReplayError."""
+    """Return the question, with the files that the options name besides the sets. Raise ReplayError."""
     accepted = AcceptanceLedger(str(options.accepted or ""), _accepted(options), options.today)
     named = named_policies(manifests, options.focus.policies)
     manifests = narrowed(manifests, named) if named else manifests
@@ -363,7 +363,7 @@ def _corrected(
     worker_pool: WorkerPool[Job],
     progress: Progress,
 ) -> dict[CoarseClass, ClassResult]:
-    """Return the results of classes, made of those of an earlier candidate and of what it decides otherwise; where that suffices."""
+    """Return the results of classes, corrected from those of an earlier candidate, where that is possible."""
     if earlier is None:
         return {}
     differing = {requests: each for requests, each in met.items() if requests in earlier.results}

@@ -43,7 +43,7 @@ def diff_workspaces(folders: ShardFolders, versions: Versions) -> tuple[ObjectDi
 def _diff(
     path: str, current: Folder | None, planned: Folder, snapshot: Folder | None, versions: Versions
 ) -> Iterator[ObjectDiff]:
-    """Yield the differences of one workspace: policies, other objects, and what a new server no longer compiles."""
+    """Yield the differences of one workspace: policies, other objects, and policies that a new server no longer compiles."""
     change = change_of(current, planned, snapshot, "")
     base = replace(union([] if current is None else [current]), objects=change.earlier)
     candidate = replace(union([planned]), objects=change.objects)
@@ -77,7 +77,10 @@ _KINDS = {kind.kind for kind in RBAC_KINDS}
 
 
 def compare_access(current: Path, candidate: Path, cluster: Path | None, version: KubernetesVersion) -> AccessChange:
-    """Return what the candidate newly grants. Raises ReplayError for unreadable sets, or without RBAC objects."""
+    """Return the access that the candidate newly grants.
+
+    Raise ReplayError for unreadable sets, or without RBAC objects.
+    """
     for path in (current, candidate):
         if not path.exists():
             raise ReplayError("no such file or directory", path=str(path))

@@ -99,7 +99,10 @@ _KEYS: Final[Mapping[str, Callable[[Review], str]]] = {
 
 
 class EventRateLimit(Plugin):
-    """Takes a token from each limit, even if another one refuses. Dry runs and Events of events.k8s.io do not count."""
+    """Token buckets for Events. A token is taken from each limit, even if another one denies.
+
+    Dry runs and Events of events.k8s.io do not count.
+    """
 
     name = "EventRateLimit"
     operations = CREATE_UPDATE

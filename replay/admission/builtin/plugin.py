@@ -22,10 +22,10 @@ from replay.kube.rbac.kind import RBAC_KINDS
 
 
 class Refusal(Struct, frozen=True):
-    """The Status that the client gets: HTTP code, `reason` and `message`, including the server's wrapping.
+    """The Status that the client gets: HTTP code, `reason` and `message`, with the server's wrapping.
 
-    Where the server iterates over a Go map, the parts of `message` have no fixed order; here they are sorted. Where it
-    may name another violation instead, `variants` are all possible messages, sorted.
+    If the server iterates over a Go map, the parts of `message` have no fixed order. Here they are sorted. If the
+    server may name another violation instead, `variants` are all possible messages, sorted.
     """
 
     code: int
@@ -36,9 +36,9 @@ class Refusal(Struct, frozen=True):
 
 
 class Review(Struct, dict=True):
-    """One request before one phase of a plugin; the lists collect what the phase records.
+    """One request before one phase of a plugin. The lists collect the effects of the phase.
 
-    `object` is a copy that the mutating phase may change; later plugins see the changed object. The validating phase
+    `object` is a copy that the mutating phase may change. Later plugins see the changed object. The validating phase
     (`is_read_only`) changes nothing and needs no copy. `time` is when the request was received, in microseconds since
     1970.
     """

@@ -52,7 +52,7 @@ class PluginResult(Struct, frozen=True):
 
     @property
     def patch(self) -> tuple[JSON, ...]:
-        """Return what the mutating phase changed."""
+        """Return the patch of the mutating phase."""
         return self.admit.patch if self.admit is not None else ()
 
 

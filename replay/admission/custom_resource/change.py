@@ -1,8 +1,7 @@
 """Problems of a custom object under a changed definition.
 
 Source: `k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go` (`Validate`, `ValidateUpdate`). The
-schema comes first, then the CEL rules. The object of the log was valid, so that only what the new schema adds can be a
-reason.
+schema comes first, then the CEL rules. The log's object was valid, so only additions of the new schema can be a reason.
 """
 
 from __future__ import annotations

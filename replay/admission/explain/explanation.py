@@ -38,9 +38,8 @@ class ExpressionStep(Struct, frozen=True):
 class BindingExplanation(Struct, frozen=True):
     """A policy with one binding and one parameter.
 
-    `mismatch` says why the binding does not match; otherwise `outcome` describes the result.
-
-    `place` is where in an engine's policy the outcome comes from, outermost part first.
+    `mismatch` says why the binding does not match, otherwise `outcome` describes the result. `place` is the place in an
+    engine's policy that gives the outcome, outermost part first.
     """
 
     binding: str

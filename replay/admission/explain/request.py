@@ -23,7 +23,10 @@ class RequestExplanation(Struct, frozen=True):
 
 
 def explained_request(chain: Chain, asking: Asking, index: int, manifests: ManifestSet) -> RequestExplanation:
-    """Explain what the set at `index` of a chain does with a request. The chain may lack some of the set's webhooks."""
+    """Explain the decision of the set at `index` of a chain about a request.
+
+    The chain may lack some of the set's webhooks.
+    """
     watcher = _Watcher(index, manifests, asking)
     chain.observe(index, asking, watcher)
     return watcher.explained()

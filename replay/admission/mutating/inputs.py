@@ -23,12 +23,12 @@ from replay.matching.matcher import Match
 
 
 class Shown(NamedTuple):
-    """The forms in which CEL sees `object` and `oldObject` in one pass; true means a Go object, None not yet created.
+    """The forms in which CEL sees `object` and `oldObject` in one pass. True is a Go object, None not yet created.
 
     The server keeps the CEL value of each object until the object is replaced
     (`k8s.io/apiserver/pkg/admission.LazyObject`). Mutations create it from plain JSON. Match conditions request a typed
     Go object, for themselves and for everything after them in the same pass. So a mutation after any policy's match
-    conditions works on a Go object, which a JSON patch cannot hold as a value. Upstream calls the switch temporary; it
+    conditions works on a Go object, which a JSON patch cannot hold as a value. Upstream calls the switch temporary. It
     is reproduced here.
     """
 

@@ -391,7 +391,7 @@ def _duration(value: Duration) -> str:
 
 
 def _from_native(value: Any) -> JSON:
-    """Accept what `structpb.NewValue` accepts: JSON, unsigned integers and bytes."""
+    """Return the value that `structpb.NewValue` makes of a value. It accepts JSON, unsigned integers and bytes."""
     if isinstance(value, dict):
         return {name: _from_native(inner) for name, inner in value.items()}
     if isinstance(value, list):

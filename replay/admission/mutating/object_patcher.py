@@ -1,4 +1,4 @@
-"""Applies one mutation to an object of one kind, with what the server does to the object afterwards.
+"""One mutation of an object, with the server's steps after it.
 
 A built-in object is converted to its Go type and defaulted after each mutation. A custom object gets the defaults of
 its schema (apiserver `policy/mutating/dispatcher.go`, `dispatchOne`).

@@ -69,7 +69,7 @@ class Invocation(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Return what identifies an invocation in both passes."""
+        """Return the key of an invocation, which is equal in both passes."""
         metadata: dict[str, str] = {}
         if self.param is not None:
             param = self.param.value if isinstance(self.param, PartialObject) else self.param

@@ -125,7 +125,7 @@ class BuiltinPlugin(Struct, frozen=True):
 
 
 def rules_of(plugin: type[Plugin]) -> tuple[Rule, ...]:
-    """Return what a plugin handles, as match rules."""
+    """Return the requests that a plugin handles, as match rules."""
     operations = tuple(sorted(plugin.operations))
     return tuple(Rule(operations, (group,), ("*",), resources) for group, resources in plugin.concerns)
 

@@ -57,7 +57,7 @@ class _PluginByMinor:
         return [own[index] if own is not None else None for index, own in enumerate(admitters)]
 
     def validator(self, asking: Asking) -> RequestValidator | None:
-        """Return what validates this request under any server version."""
+        """Return the validating step of this request under any server version."""
         validators = [each.validator(asking) for each in self._servers]
         return _ValidatorByMinor(validators, self._server_of) if any(validators) else None
 

@@ -1,7 +1,7 @@
 """Interface of an admission plugin (`k8s.io/apiserver/pkg/admission/interfaces.go`).
 
-A plugin describes a manifest set without a request (its units, the requests that they may match, and what they read).
-Compiled over several sets, it decides and explains requests.
+A plugin describes a manifest set without a request: its units, the requests that they may match, and the inputs that
+they read. Compiled over several sets, it decides and explains requests.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class AdmissionPlugin(Protocol):
         ...
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-        """Yield what each unit reads of a request."""
+        """Yield the inputs that each unit reads of a request."""
         ...
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:

@@ -85,7 +85,7 @@ def rules_criteria(plugin: type[Plugin]) -> tuple[MatchResources, ...]:
 
 
 def reads_of(manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-    """Yield what a set's plugins read of requests: policies with a binding, and webhooks."""
+    """Yield the inputs that a set's plugins read of requests: policies with a binding, and webhooks."""
     for plugin in ALL_ORDERED_PLUGINS:
         yield from plugin.reads(manifests, version)
 
@@ -113,9 +113,9 @@ def has_mutators(manifests: ManifestSet) -> bool:
 
 
 def policy_names(manifests: ManifestSet, *, mutating: bool | None = None) -> frozenset[str]:
-    """Return the names that a refusal's message may contain: of everything but webhooks.
+    """Return the names that the message of a denial may contain, without webhooks.
 
-    `mutating` selects the mutating plugins or the others; None selects all.
+    `mutating` selects the mutating plugins or the others. None selects all.
     """
     plugins = (plugin for plugin in ALL_ORDERED_PLUGINS if not plugin.leaves_trace)
     chosen = (plugin for plugin in plugins if mutating is None or plugin.mutates is mutating)
@@ -152,7 +152,10 @@ def without_shared_plugins(
 def with_shared_plugins(
     sets: tuple[ManifestSet, ManifestSet], reproduced: frozenset[str]
 ) -> tuple[ManifestSet, ManifestSet]:
-    """Return both sets with all plugins; equal ones do not repeat what is `reproduced` in the objects."""
+    """Return both sets with all plugins.
+
+    Equal plugins do not repeat the changes of `reproduced` ones that the objects show.
+    """
     differing = {each.name for manifests in without_shared_plugins(sets) for each in manifests.builtin}
     settled = reproduced - differing
     set_pair = []

@@ -67,7 +67,7 @@ class WebhookPlugin(Struct, frozen=True):
         return webhook_reads(configurations_of(manifests, self.phase))
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
-        """Yield what the engines that answer for webhooks look up."""
+        """Yield the kinds of objects that the engines behind webhooks look up."""
         for engine in engines_of(manifests):
             yield from engine.looked_up()
 
@@ -106,7 +106,7 @@ class _Webhooks:
         return MutatingWebhookPlugin(self._admission, hooks, self._context.patchers, where, backends)
 
     def _backends(self, index: int, asking: Asking) -> Backends:
-        """Return what answers for the webhooks of a set.
+        """Return the backends of a set's webhooks.
 
         An outage comes first, then backends that an option named, then the policy engines of the set.
         """

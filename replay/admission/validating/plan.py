@@ -1,4 +1,4 @@
-"""Plans of the policies that requests of a class may match, grouped by what shows that they decide nothing."""
+"""Plans of the policies that requests of a class may match, grouped by the inputs that show that they decide nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GroupResults = tuple[tuple[int, ValidateResult], ...]
 """Results of policies by their position in a group, without empty ones."""
 
 _BY_MESSAGES: GroupResults = ((-1, NO_DECISION),)
-"""Marker for results that depend on what messages read."""
+"""The marker for results that depend on the inputs of messages."""
 
 MOST_DECISIONS = 1024
 """Number of cached decisions of a plan."""
@@ -82,7 +82,7 @@ class PolicyRequest(Protocol):
 
     @property
     def plain(self) -> PlainBindings:
-        """Return what projections are made of."""
+        """Return the bindings from which projections are made."""
         ...
 
     def shared(self, match: Match, /) -> SharedEvaluation:

@@ -1,6 +1,6 @@
 """The ValidatingAdmissionPolicy plugin (`k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go`).
 
-All policies are evaluated; a denial does not stop the others. Several manifest sets are decided at once: common
+All policies are evaluated. A denial does not stop the others. Several manifest sets are decided at once: common
 policies are compiled once and, for one request, matched and evaluated once, whatever their names.
 """
 
@@ -234,7 +234,7 @@ class _Request:
     def _dispatch_hook(self, hook: Hook, outcome: OutcomeCollector) -> None:
         """Evaluate one policy with all its bindings.
 
-        If it is unknown whether the policy matches, that counts only if the policy would decide something.
+        An unknown match makes the policy undetermined only if it would decide something.
         """
         match = self._walk.match(hook)
         if match is None:
@@ -269,7 +269,7 @@ class _Request:
     def _dispatch_binding(
         self, hook: Hook, bound: Bound, match: Match, params: APIResource | None, outcome: OutcomeCollector
     ) -> None:
-        """Evaluate one binding. An unknown match of the binding counts only if it would decide something."""
+        """Evaluate one binding. An unknown match makes it undetermined only if it would decide something."""
         by_binding = self._walk.bound(hook, bound, match)
         if by_binding is None:
             return

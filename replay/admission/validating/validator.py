@@ -259,7 +259,7 @@ class Validator:
         """Return the evaluated messages, with the budget that the validations left, or the error of exceeding it.
 
         The server evaluates all messages, whatever the validations return. A message of a validation that does not deny
-        matters only by its cost. It is skipped if the budget covers the limit of every expression.
+        matters only for its cost. It is skipped if the budget covers the limit of every expression.
         """
         covered = self._covers_messages(validations)
         messages = None

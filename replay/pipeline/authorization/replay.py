@@ -61,7 +61,7 @@ class Request(NamedTuple):
 
     @property
     def reached(self) -> bool:
-        """Return whether the log shows that the authorizers were asked."""
+        """Return whether the log shows that the request reached the authorizers."""
         return self.decision is not None or self.reason is not None
 
     @property
@@ -193,7 +193,7 @@ class AuthorizationReplay(Struct):
         return asking
 
     def decided_by(self, request: Request) -> str:
-        """Return who decides a request in the baseline's chain."""
+        """Return the authorizer that decides a request in the baseline's chain."""
         return self.decide(request).current.decided_by
 
     def line(self, request: Request) -> bytes:
@@ -275,7 +275,7 @@ def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gat
 
 
 class _Tally(Struct):
-    """Requests with equal decisions in the log and by both chains, and what each adds to the counts."""
+    """The requests with equal decisions in the log and by both chains, and the number that each adds to the counts."""
 
     first: str
     recorded: tuple[str, str]

@@ -96,7 +96,7 @@ def authorization_inputs(manifests: Manifests, options: Options) -> Authorizatio
 
 
 def authorization_changes(manifests: Manifests, inputs: AuthorizationInputs | None) -> list[ObjectDiff]:
-    """Return what the candidate changes in the chain and in RBAC, without a log."""
+    """Return the candidate's changes of the chain and of RBAC, without a log."""
     return diff_authorization(*manifests.authorization, DEFAULT_CONFIGURATION) if inputs is not None else []
 
 

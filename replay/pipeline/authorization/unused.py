@@ -153,10 +153,10 @@ class _Needed(NamedTuple):
 
 
 class _Needs(Struct):
-    """Counts the needed permissions of each binding and subject.
+    """The needed permissions of each binding and subject.
 
-    `told` are grants by the name that a reason in the log gives them. While RBAC was changing, the log shows more than
-    its own writes.
+    `told` are grants by their name in a reason of the log. While RBAC was changing, the log shows more than its own
+    writes.
     """
 
     chains: Chains

@@ -91,7 +91,7 @@ def look_up(
 
 
 def _observed(store: Store, owners: Owners, *, redact: bool) -> tuple[PastDecision, ...]:
-    """Return what the log itself shows."""
+    """Return the decisions that the log itself shows."""
     rows = store.query("lookup")
     if rows.is_empty():
         return ()
@@ -173,7 +173,7 @@ def _require_names(store: Store, question: LookupFilter, manifests: Manifests) -
 
 
 def _silence(store: Store) -> tuple[str, ...]:
-    """Return what the log as a whole cannot tell."""
+    """Return the parts of the question that the log cannot answer."""
     if store.sql("select count(*) from request where annotations is not null").row(0)[0]:
         return ()
     return (
@@ -237,7 +237,7 @@ class _Lookup(Struct, frozen=True):
     owners: Owners
 
     def replayed(self) -> tuple[list[PastDecision], int, tuple[str, ...]]:
-        """Return what only a replay tells, the number of undetermined requests, and notes."""
+        """Return the decisions that only a replay shows, the number of undetermined requests, and notes."""
         current, action = self.manifests.current, self.question.action
         if action == "warn":
             if current is None:

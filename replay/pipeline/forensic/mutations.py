@@ -1,4 +1,4 @@
-"""`replay mutations`: changes of objects between request and storage, with what made them."""
+"""`replay mutations`: changes of objects between request and storage, and the mutators that made them."""
 
 from __future__ import annotations
 
@@ -160,7 +160,10 @@ class MutationsJob(Struct, frozen=True, dict=True):
         )
 
     def _defaulted(self, exchange: Exchange, body: Known) -> frozenset[Tokens]:
-        """Return what decoding and defaulting set in a patch's object. Other bodies are recorded afterwards."""
+        """Return the fields that decoding and defaulting set in a patch's object.
+
+        Other bodies are recorded after defaulting.
+        """
         if exchange.kind is None or exchange.record.verb != "patch":
             return frozenset()
         patcher = self.job.chain.patchers.of(exchange.kind, self.job.cluster.at(exchange.record))

@@ -68,7 +68,7 @@ def _without(decision: Decision, policies: frozenset[str]) -> Decision:
 
 
 def _open(decisions: list[Decision]) -> Decision:
-    """Return what several possible decisions have in common."""
+    """Return the common part of several possible decisions."""
     if all(each == decisions[0] for each in decisions[1:]):
         return decisions[0]
     return Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", _CHANGING),))

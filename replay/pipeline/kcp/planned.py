@@ -184,7 +184,10 @@ class Rebinding:
     def policy_workspace(
         self, own: str | Missing, workspace: str, resource: GroupResource, start: int, end: int
     ) -> str | Missing:
-        """Return whose policies would decide about a workspace's resource; `own` are those that did."""
+        """Return the workspace whose policies would decide about a workspace's resource.
+
+        `own` is the one whose policies did.
+        """
         if not (self._exports or workspace in self._bindings) or is_local(resource) or is_system(workspace):
             return own
         bindings = self._cluster.bindings(workspace, start, end)

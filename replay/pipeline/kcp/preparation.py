@@ -78,7 +78,7 @@ def prepare(store: Store, manifests: Manifests) -> Preparation:
 
 
 def _workspaces_of(manifests: Manifests, rows: Iterable[tuple[str, str]]) -> Workspaces:
-    """Return what sets and log say about workspaces; `rows` are logical cluster and path."""
+    """Return the workspaces of sets and log. `rows` are logical cluster and path."""
     logged = list(rows)
     heard = frozenset(cluster for cluster, _ in logged)
     if manifests.folders is None:
@@ -110,7 +110,7 @@ class Places(Struct):
     """The workspace pairs of all requests, by logical cluster, group and resource."""
 
     def of(self, audit_id: str) -> WorkspacePair:
-        """Return where a request was decided."""
+        """Return the workspace in which a request was decided."""
         return self.by_audit_id.get(audit_id, NOWHERE)
 
 

@@ -171,7 +171,7 @@ class PolicyTimeline:
         return None if isinstance(stored, Missing) else stored
 
     def _stored(self, value: JSON | Missing | None) -> JSON | Missing | None:
-        """Return an object as the server holds it; `Missing` if no server of this version could hold it."""
+        """Return an object as the server stores it. `Missing` if no server of this version could store it."""
         if value is None or isinstance(value, Missing):
             return value
         try:

@@ -65,7 +65,7 @@ _KINDS = {
     "objects": (list, "list"),
 }
 _OF_CONFIGURATION = frozenset({"limitSecretReferences"})
-"""Plugin fields that no server document sets. They may be beside or in the configuration."""
+"""The plugin fields that no document of the server sets. They may be beside or in the configuration."""
 _IGNORED = frozenset({"name", "recorded"})
 
 

@@ -65,7 +65,10 @@ def forked() -> BaseContext:
 
 
 def apart() -> BaseContext:
-    """Return a context for processes that may start any time, and import what they need or get it from a fork server."""
+    """Return a context for processes that may start any time.
+
+    Import the modules that they need, or get them from a fork server.
+    """
     return multiprocessing.get_context("forkserver" if _HAS_FORKSERVER else "spawn")
 
 

@@ -37,7 +37,7 @@ def decide_keeping(chain: Chain, request: ReplayRequest, lister: Lister) -> tupl
 
 
 def decide_again(chain: Chain, met: MetRequest, lister: Lister) -> list[Decision]:
-    """Return each set's decision about a request, given what the mutating phases left of it."""
+    """Return each set's decision about a request, from the results of its mutating phases."""
     questions = zip(met.admitted, met.request.questions, strict=True)
     return _common([chain.decide_again(admitted, *question, lister) for admitted, question in questions])
 

@@ -1,7 +1,10 @@
-"""A candidate beside an earlier one that differs from it in validating policies alone: what differs is decided first, and alone.
+"""Comparison of a candidate with an earlier one that differs from it only in validating policies.
 
-INVARIANT: where the policies that differ decide alike, so do both candidates. Denials, warnings and annotations of one policy depend on no
-other one, and the order of the others is the same. What is undetermined is never taken to be alike: it decides which failures of others are certain.
+The differing policies are evaluated first, and alone.
+
+INVARIANT: if the differing policies decide alike, so do both candidates. Denials, warnings and annotations of one
+policy depend on no other one, and the order of the others is the same. An undetermined decision never counts as alike,
+because it decides which failures of others are certain.
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ _Name = tuple[str, bool]
 
 
 class Difference(Struct, frozen=True):
-    """Two candidates beside the current set.
+    """Two candidates beside the baseline.
 
-    `alone` has the policies that differ: none, those of the earlier candidate, those of the later one. `together` has the current set and both
-    candidates. `is_in_order` tells that both candidates have policies of the same names in the same order.
+    `alone` has only the differing policies: none, those of the earlier candidate, those of the later one. `together`
+    has the baseline and both candidates. `is_in_order` says that both candidates have policies of the same names in the
+    same order.
     """
 
     alone: Chain
@@ -77,7 +81,7 @@ def difference_of(
     candidate: ManifestSet,
     chain_of: Callable[[Sequence[ManifestSet]], Chain],
 ) -> Difference:
-    """Return two candidates beside the current set. `chain_of` compiles sets."""
+    """Return two candidates beside the baseline. `chain_of` compiles sets."""
     before, after = _policies(earlier), _policies(candidate)
     differing = {name for name in {**before, **after} if before.get(name) != after.get(name)}
     alone = [

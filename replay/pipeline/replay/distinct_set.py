@@ -103,6 +103,9 @@ def _kept(
 
 
 def _unmoved(configuration: WebhookConfiguration) -> WebhookConfiguration:
-    """Return a configuration without what differs between its static and its API form: a static one has a URL in place of a Service."""
+    """Return a configuration without the difference between its static and its API form.
+
+    A static one has a URL in place of a Service.
+    """
     webhooks = tuple(replace(each, client_config=WebhookClientConfig()) for each in configuration.webhooks)
     return replace(configuration, name=without_suffix(configuration.name), static=False, webhooks=webhooks)

@@ -517,7 +517,7 @@ class RunAgain(NamedTuple):
 
 
 def _spooled(outcomes: PartOutcomes, path: Path, earlier: PartOutcomes | None = None) -> PartResult:
-    """Write what grows with the log to a file: pieces of classes, kept requests, then lines."""
+    """Write the parts that grow with the log to a file: pieces of classes, kept requests, then lines."""
     with path.open("wb") as file:
         classes, settled = _pieces(outcomes.classes, file), _pieces(outcomes.settled, file)
         removed = _pieces(earlier.classes, file) if earlier is not None else {}

@@ -1,4 +1,4 @@
-"""Results kept beside a store, so that a changed candidate costs only what changed.
+"""Results kept beside a store, so that a changed candidate costs only the changed part.
 
 A run with a kept store saves its findings for each class of requests (verb, group, resource, subresource). The file
 name is a digest of the policies and webhooks that may match the class, in both sets. A later run over the same log,
@@ -6,10 +6,10 @@ snapshot, version and code reuses every class with a saved digest.
 
 For other classes it uses the requests as they reached the validating phase. They are saved under a digest of everything
 that acts before that phase. The run decides them again, or only those that the last candidate decides differently
-(`difference`). Only the rest is replayed. The consequences depend on all classes together. They are saved under a digest
-of both sets, and object by object (`kept_walk`).
+(`difference`). Only the rest is replayed.
 
-INVARIANT: the result equals that of a run without a store, to the byte.
+The consequences depend on all classes together. They are saved under a digest of both sets, and object by object
+(`kept_walk`). INVARIANT: the result equals that of a run without a store, to the byte.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def _joined(units: Iterable[Unit]) -> str:
 
 
 def _selection(acting: Iterable[Iterable[Unit]]) -> str:
-    """Return what the coarse predicate selects within a class: empty for all of it, unless it reads names."""
+    """Return the selection of the coarse predicate within a class: empty for all of it, unless it reads names."""
     matches = [unit.match for each in acting for unit in each]
     return repr(matches) if any(rule.resource_names for match in matches for rule in match.resource_rules) else ""
 

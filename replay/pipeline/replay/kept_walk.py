@@ -142,7 +142,7 @@ class KeptWalks:
 
     @property
     def content(self) -> bytes | None:
-        """Return what to keep of this run, None without walks."""
+        """Return the walks to keep of this run, None without walks."""
         if not self._new:
             return None
         if self._rows:
@@ -194,9 +194,9 @@ class KeptWalks:
         )
 
     def _acting(self, trace: Trace, *, is_earlier: bool = False) -> tuple[str, str]:
-        """Return digests of everything that may act on the classes with wanted decisions, and of what mutates, in both sets.
+        """Return digests of the units that may act on the classes with wanted decisions, and of mutating units, in both sets.
 
-        `is_earlier` takes the earlier candidate for that of this run.
+        `is_earlier` takes the earlier candidate instead of this run's.
         """
         current, candidate, *earlier = self._units
         sets = (current, *earlier) if is_earlier else (current, candidate)
@@ -250,7 +250,7 @@ class KeptWalks:
         return row is not None and is_decided_alike(self._job, Note(note.is_alone, row, note.digest))
 
     def _differs_in_nothing(self, note: _NotePlace) -> bool:
-        """Return whether the policies that differ decide alike; if not, whether all of them do."""
+        """Return whether the differing policies decide alike or, if they do not, whether all policies together do."""
         row, difference = self._row(note), self._job.difference
         if row is None or difference is None:
             return False
@@ -261,7 +261,7 @@ class KeptWalks:
         return difference.is_alike(met, self._job.cluster.at(met.request.record)) or self._is_decided_alike(note)
 
     def place(self, context: bytes) -> tuple[int, int]:
-        """Return where the requests of a walk are kept: in this order each block is read once."""
+        """Return the place of a walk's kept requests. In this order each block is read once."""
         entry = self._entries.get(context)
         return (entry.notes[0].block, entry.notes[0].number) if entry is not None and entry.notes else (-1, -1)
 
@@ -361,7 +361,7 @@ class WaveWalks:
         return self._part[walk.identity], walk.since, walk.identity
 
     def _owner(self, uid: str) -> bytes:
-        """Return what differs about an owner."""
+        """Return the differences of an owner."""
         if uid not in self._owners:
             self._owners[uid] = digest(self._around.owners.get(uid))
         return self._owners[uid]

@@ -109,7 +109,7 @@ def _combined(
 
 
 def removed_results(results: Sequence[PartResult]) -> dict[CoarseClass, ClassResult]:
-    """Return what requests came to with an earlier candidate."""
+    """Return the results of requests with an earlier candidate."""
     return _combined(((each.spool, each.removed) for each in results), ())
 
 
@@ -132,9 +132,10 @@ def joined(one: ClassResult, other: ClassResult) -> ClassResult:
 
 
 def corrected(earlier: ClassResult, removed: ClassResult, added: ClassResult) -> ClassResult | None:
-    """Return the result about a class, given that of an earlier candidate and what some requests came to with both.
+    """Return the corrected result of a class: that of an earlier candidate, without `removed` and with `added`.
 
-    The current set is the same. None where it is not certain what some numbers would be without the requests.
+    Both are results of the same requests, with the earlier and the later candidate. The baseline is the same. None if
+    it is uncertain what some numbers would be without the requests.
     """
     old, gone, new = (each.totals.summary for each in (earlier, removed, added))
     examples, others = old.changes.groups, gone.changes.groups

@@ -111,7 +111,7 @@ class Tracer:
         )
 
     def take(self) -> tuple[Trace, tuple[str, ...], tuple[Note, ...] | None]:
-        """Return what was asked since the last call: of the sets, about owners, and about requests."""
+        """Return the questions since the last call: about the sets, about owners, and about requests."""
         decided, answers, uids = frozenset(self._decided), frozenset(self._answers), tuple(self.owners.uids)
         notes = tuple(self._notes) if self._notes is not None else None
         self._notes = []
@@ -195,7 +195,7 @@ def _digest_of(decisions: Sequence[Decision]) -> bytes:
 
 
 def answer_of(judge: Judge, question: str, requests: Classed, places: frozenset[Place]) -> bool:
-    """Return what a judge answers to a question about a class without a decision."""
+    """Return a judge's answer to a question about a class without a decision."""
     match question:
         case "asks":
             return judge.asks(requests)

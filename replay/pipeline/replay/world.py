@@ -294,7 +294,7 @@ def _spread(stage: _Stage, first: Wave) -> None:
 
 
 class _Stage(Struct, frozen=True):
-    """Place where waves are walked, and their results."""
+    """The place where waves are walked, and their results."""
 
     answers: LogAnswers
     worker_pool: WorkerPool[Job]

@@ -38,7 +38,7 @@ class Enforcement(Struct, frozen=True):
 
     @staticmethod
     def of(scope: ReportScope) -> Enforcement:
-        """Return what could be enforced of a report's sets."""
+        """Return the policies of a report's sets that could be enforced."""
         candidate, trial = False, dict[str, frozenset[str]]()
         for own in scope.own_sets():
             policies = list(planned_policies(own.manifests))

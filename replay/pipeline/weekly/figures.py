@@ -62,7 +62,7 @@ _Tallies = dict[tuple[str, EffectAction], _Tally]
 
 
 class Slot(NamedTuple):
-    """A period, its place in what the workers counted, and the step of its time series."""
+    """A period, its position in the workers' counts, and the step of its time series."""
 
     position: int
     period: Period
@@ -238,7 +238,7 @@ def _readable(value: object) -> JSON:
 
 
 def _requested(spec: JSON) -> dict[str, Quantity]:
-    """Return what a quota would charge."""
+    """Return the amounts that a quota would charge."""
     return {
         f"{kind}.{name}": value for kind in ("requests", "limits") for name, value in pod_amounts(spec, kind).items()
     }

@@ -45,7 +45,7 @@ _WOULD_DENY = frozenset(
         (EffectSide.CURRENT, EffectAction.AUDIT),
     }
 )
-"""Effects of which promotions consist."""
+"""The effects that promotions consist of."""
 
 
 def in_workspace(workspace: str, namespace: str) -> str:

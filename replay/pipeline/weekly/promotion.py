@@ -66,7 +66,7 @@ def planned_policies(manifests: Manifests) -> Iterator[_PlannedPolicy]:
 
 
 def _on_trial(manifests: ManifestSet) -> Iterator[tuple[str, tuple[ValidatingAdmissionPolicy, str]]]:
-    """Yield policies without a denying binding, with what they do instead."""
+    """Yield policies without a denying binding, with their present effect."""
     for policy in manifests.validating_policies:
         actions = _actions(manifests, policy.name)
         if actions and "Deny" not in actions:

@@ -47,7 +47,7 @@ class ReportScope(Struct, frozen=True):
     within: Predicate | None = None
 
     def place(self, audit_id: str) -> WorkspacePair | None:
-        """Return where a request was decided; None for a request outside the report."""
+        """Return the workspaces of a request, or None for a request outside the report."""
         place = self.places.of(audit_id)
         return place if self.workspaces is None or place[0] in self.workspaces else None
 

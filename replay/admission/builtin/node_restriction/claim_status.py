@@ -60,7 +60,7 @@ _NESTED: Final[Mapping[str, Mapping[str, Any]]] = {
 def changes_beyond_status(old: JSON, new: JSON) -> str:
     """Return the forbidden difference as the server prints its own structures, empty if there is none.
 
-    The server's whitespace differs from run to run; here it is always a single space.
+    The server's whitespace differs from run to run. Here it is always a single space.
     """
     comparable_old, after = _comparable(old), _comparable(new)
     if comparable_old == after:

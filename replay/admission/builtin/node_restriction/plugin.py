@@ -32,7 +32,7 @@ class NodeRestriction(Plugin):
     looks_up = (("", "Node"), ("", "ServiceAccount"))
 
     def admit(self, review: Review) -> Refusal | None:
-        """Refuse what a kubelet may not do."""
+        """Deny requests that a kubelet may not make."""
         user = review.attributes.user_info
         if not user.username.startswith(_USER) or _GROUP not in user.groups:
             return None

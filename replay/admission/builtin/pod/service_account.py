@@ -25,7 +25,10 @@ _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
 class ServiceAccount(Plugin):
-    """Refuses a missing account at once; the server first retries the lookup for one to two seconds."""
+    """The accounts, tokens and secrets of pods.
+
+    A missing account denies at once. The server first retries the lookup for one to two seconds.
+    """
 
     name = "ServiceAccount"
     operations = CREATE_UPDATE

@@ -75,5 +75,5 @@ def containers_named(names: list[str]) -> str:
 
 
 def setters(*, pod: bool, containers: list[str]) -> str:
-    """Return what set a field: the pod, containers, or both."""
+    """Return the setters of a field as text: the pod, containers, or both."""
     return " and ".join((*(("pod",) if pod else ()), *((containers_named(containers),) if containers else ())))

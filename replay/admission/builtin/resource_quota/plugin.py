@@ -301,7 +301,7 @@ def _is_stored(old: JSON) -> bool:
 def _deltas(
     review: Review, evaluator: Evaluator, interesting: list[Quota], usage: Amounts
 ) -> dict[str, dict[str, Quantity]]:
-    """Return what the request adds to each affected quota. An update adds the difference."""
+    """Return the usage that the request adds to each affected quota. An update adds the difference."""
     attributes = review.attributes
     deltas: dict[str, Amounts] = {quota.name: usage for quota in interesting} or {_NONE: usage}
     old = review.old_object if attributes.operation is Operation.UPDATE else {}

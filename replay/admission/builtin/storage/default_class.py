@@ -11,7 +11,7 @@ from replay.kube.plugin.default_class import INGRESS_CLASS, STORAGE_CLASS, Defau
 
 
 class DefaultStorageClass(Plugin):
-    """Gives a claim without a class the default one. An empty class name counts as a choice."""
+    """The default class of claims without a class. An empty class name is an explicit choice of none."""
 
     name = "DefaultStorageClass"
     operations = CREATE
