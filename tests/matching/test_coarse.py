@@ -238,7 +238,7 @@ def test_a_class_is_selected_for_some_name(criteria: MatchResources, pairs: list
     of_class: dict[CoarseClass, bool] = {}
     for row, is_kept in zip(rows, found, strict=True):
         of_class[class_of(row)] = of_class.get(class_of(row), False) or is_kept
-    selects = may_select(criteria, MAPPER)
+    selects = may_select(criteria, MAPPER, VIRTUAL_RESOURCES)
     assert {requests: selects(requests) for requests in of_class} == of_class
 
 
