@@ -98,6 +98,7 @@ def config_map(number: int, verb: str) -> bytes:
 
 
 EXISTS = failed(created(3), 409, "AlreadyExists", 'pods "p1" already exists')
+BY_OTHERS = "ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no"
 EXCEEDED = "exceeded quota: old, requested: pods=1, used: pods=1, limited: pods=1"
 AGAIN = orjson.dumps(orjson.loads(EXISTS) | {"requestObject": pod(1)})
 LOGS: list[tuple[str, list[bytes], list[str]]] = [
@@ -132,6 +133,16 @@ LOGS: list[tuple[str, list[bytes], list[str]]] = [
             created(5),
         ],
         ["newly_admitted", "unchanged", "unchanged", "unchanged", "newly_denied"],
+    ),
+    (
+        "what a policy refuses that neither set has is not charged",
+        [
+            failed(created(1), 422, "Invalid", f'pods "p1" is forbidden: {BY_OTHERS}'),
+            created(2),
+            created(3),
+            created(4),
+        ],
+        ["unchanged", "unchanged", "unchanged", "newly_denied"],
     ),
 ]
 

@@ -25,7 +25,7 @@ from replay.admission.builtin.resource_quota.plugin import (
 )
 from replay.admission.builtin.resource_quota.pod_usage import ENDED
 from replay.admission.chain import Chain
-from replay.admission.decision import Decision, Denial, Undetermined
+from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.admission.effects import ADMITTED, Effects
 from replay.admission.ordered.builtin import cluster_of, note, run_stateful_phase
 from replay.audit.answer.refusal import refused_by
@@ -78,10 +78,11 @@ class QuotaLedger(Struct):
         live = cluster_of(lister, self.chain.context)
         self._anchor(each, live)
         own = []
+        stays_out = self._is_barred(each.request.record) or _is_refused_by_others(each.request.record, decisions[0])
         for number, (book, side, attributes, decision) in enumerate(
             zip(self.books, sides, shown, decisions, strict=True)
         ):
-            if book is None or (number > 0 and self._is_barred(each.request.record)):
+            if book is None or (number > 0 and stays_out):
                 if book is not None:
                     _miss(book, each.request.record)
                 own.append(ADMITTED)
@@ -119,6 +120,13 @@ class QuotaLedger(Struct):
             followed = book.used(namespace, known_quota)
             is_told = hard and set(hard) <= set(used) and followed is not None
             self.offsets[namespace, name] = minus(used, followed[1]) if is_told and followed is not None else None
+
+
+def _is_refused_by_others(record: RequestRecord, current: Decision) -> bool:
+    """Return whether the log's refusal is one of a policy or plugin that the first set lacks, which every set leaves as it is."""
+    if answered(record).cause != Cause.DENIED or current.denials or current.verdict is Verdict.UNDETERMINED:
+        return False
+    return refused_by(record.status_message, record.resource) != ResourceQuota.name
 
 
 def _miss(book: QuotaBook, record: RequestRecord) -> None:
@@ -390,4 +398,6 @@ class _Step(Struct):
 
         Another set may have an object that the log did not find or may not delete.
         """
-        return self.record.code < FAILED or (not self.is_logged and self.record.code in (FORBIDDEN, NOT_FOUND))
+        if self.record.code < FAILED or self.is_logged:
+            return self.record.code < FAILED
+        return self.record.code in (FORBIDDEN, NOT_FOUND) or answered(self.record).cause == Cause.DENIED
