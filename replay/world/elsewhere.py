@@ -7,7 +7,7 @@ from msgspec import Struct
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.json import JSON
 from replay.kube import json_patch
-from replay.kube.attributes import Attributes, Basis, Missing, Operation
+from replay.kube.attributes import Attributes, Basis, Missing, Operation, UserInfo
 from replay.kube.go_object import DecodeError
 from replay.kube.json_patch import JSONPatchError
 from replay.kube.lister import Lister
@@ -37,6 +37,7 @@ COUNTED = ("uid", "resourceVersion", "generation", "creationTimestamp", "managed
 _STATUS = ("status",)
 _NOT_SENT = tuple(f"/metadata/{name}" for name in COUNTED)
 """Fields that only the server sets."""
+_ANYONE = UserInfo(missing=("username", "uid", "groups", "extra"))
 _UNANSWERED = 409
 """Placeholder status. A failed request reveals nothing about the object."""
 
@@ -58,6 +59,14 @@ class Elsewhere(Struct, frozen=True):
         original = after_builtin_mutators(original, alone, lister, creating=True)
         validated = after_create(original, alone, alone.api_resource)
         return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, validated, NULL, original))
+
+    def created_by_anyone(self, exchange: Exchange, obj: Known | Missing) -> ReplayRequest:
+        """The creation of an object by a user who is not known."""
+        record = self._alone(exchange).record._replace(
+            verb="create", subresource="", request_uri="", request_object=None, user=_ANYONE, caller=""
+        )
+        creation = Exchange(record, self.reconstructor.cluster.discovery)
+        return self.reconstructor.on_another(creation, Rebuilt(Operation.CREATE, obj, NULL, obj))
 
     def updated(self, step: WorldStep, live: Known | Missing) -> ReplayRequest:
         """Return the update, patch or apply of a live object.

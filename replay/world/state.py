@@ -101,7 +101,7 @@ def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
         return tuple(branches)
     distinct: list[Branch] = []
     for branch in branches:
-        if not any(_alike(branch.state, other.state) for other in distinct):
+        if not any(alike(branch.state, other.state) for other in distinct):
             distinct.append(branch)
     if len(distinct) <= MOST_BRANCHES:
         return tuple(distinct)
@@ -111,7 +111,8 @@ def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
     return (unknown,) if absent is None else (absent, unknown)
 
 
-def _alike(one: State, other: State) -> bool:
+def alike(one: State, other: State) -> bool:
+    """Whether two states are the same for everything that decides."""
     if one is None or other is None:
         return one is other
     one, other = content(one), content(other)

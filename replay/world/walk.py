@@ -26,6 +26,7 @@ from replay.world.collecting import Collecting, Collector
 from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import GARBAGE_COLLECTOR, is_controller
 from replay.world.creation import may_apply
+from replay.world.earlier import Earlier
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
@@ -62,7 +63,7 @@ from replay.world.result import (
 )
 from replay.world.server.answer import ServerAnswer, denied
 from replay.world.server.server import Server
-from replay.world.state import SAME, Branch, Later, merged_branches, settled
+from replay.world.state import SAME, Branch, Later, alike, merged_branches, settled
 from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChange, found_later, presence_at
 from replay.world.version import WorldVersion, named_uid
@@ -95,6 +96,8 @@ class WalkContext(Struct, frozen=True):
     unnamed: Mapping[tuple[str, str, str], tuple[int, ...]] = field(default_factory=dict)
     """The sequence numbers of newly allowed creations whose name the log lacks, in order, by group, resource and namespace.
     """
+    is_rest: bool = False
+    """Whether nothing differs of the objects but what may be there since before the log."""
     kinds: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("", "namespaces"): "Namespace"})
     """The kinds that decisions look up, by group and resource."""
     objects: LookupsInTime = field(default_factory=lambda: LookupsInTime({}))
@@ -115,6 +118,8 @@ class Walked(Struct):
 
     Those of a collection are at its first place, for all objects without a place of their own.
     """
+    told: list[tuple[LogPosition, RequestEnd]] = field(default_factory=list)
+    """What lines say instead, where the object may be another one since before the log."""
     changes: list[WorldChange] = field(default_factory=list)
     namespaces: dict[str, list[WorldChange]] = field(default_factory=dict)
     objects: dict[ObjectKey, list[WorldChange]] = field(default_factory=dict)
@@ -132,12 +137,16 @@ class Walker(Struct, frozen=True):
     elsewhere: Elsewhere
     around: WalkContext
     authorizers: RBACAuthorizers = field(default_factory=RBACAuthorizers)
+    earlier: Earlier | None = None
+    """What may be there since before the log; None where nobody asks."""
 
     def walk(self, records: Sequence[RequestRecord]) -> Walked:
         """Return the result of one object, with all of its records in order; empty if its bodies are unusable.
 
         A first walk trusts the bodies; if it fails, a second one checks them.
         """
+        if self.around.is_rest and (self.earlier is None or not self.earlier.may_differ(records[0])):
+            return Walked()
         for checked in (False, True):
             with suppress(UnusableBodyError, *UNFORESEEN):
                 return _ObjectWalk(self, list(self.reconstructor.steps(records, checked=checked))).run()
@@ -154,6 +163,8 @@ class _ObjectWalk:
         self._steps = steps
         self._outcome = Walked()
         self._branches: tuple[Branch, ...] = SAME
+        self._earlier: tuple[Branch, ...] | None = None if walker.earlier is not None else ()
+        """What else may be there since before the log; None before the first request."""
         record = steps[0].exchange.record
         self._existence = Existence(steps, walker.reconstructor.cluster)
         self._collector = Collector(
@@ -185,6 +196,8 @@ class _ObjectWalk:
             if meetings.are_due(step.exchange.record.seq):
                 self._meet(meetings, step.exchange.record.seq)
             self._take(step)
+            if self._around.is_rest and not self._earlier:
+                return self._outcome
         if meetings.are_due(inf):
             self._meet(meetings, inf)
         return self._outcome
@@ -233,13 +246,40 @@ class _ObjectWalk:
             is_created = step.is_creation and step.exchange.succeeded
             self._is_origin_seen = is_created or (self._is_origin_seen and step.existed)
         self._consider(step, result, [answer for answer, _ in answers])
+        others = self._told(step, result)
         self._branches = merged_branches([branch for _, branch in answers])
         self._existence.follow()
+        self._earlier = tuple(each for each in others if not self._is_met(each))
         self._identify(step.exchange, previous)
         self._note(place, previous)
         if self._pods is not None and not self._branches == SAME == previous:
             self._pods.follow(step, self._branches, is_alone=not self._existence.now)
             self._outcome.refused = self._pods.refused
+
+    def _told(self, step: WorldStep, result: RequestEnd) -> tuple[Branch, ...]:
+        """Note what the line of a request says where another object may be there, and return what that then is."""
+        if self._earlier is None and self._walker.earlier is not None:
+            self._earlier = self._walker.earlier.branches(step)
+        if not self._earlier:
+            return ()
+        answers = [(answer, branch) for branch in self._earlier for answer in self._answers(step, branch)]
+        told = merged_end([result, *(answer.result for answer, _ in answers)])
+        if any(answer.result.code != result.code for answer, _ in answers):
+            told = told._replace(code=0, certain=False)
+        is_own = result.cause == Cause.DENIED and step.is_newly_denied
+        if not is_own and (told.cause, told.code) != (result.cause, result.code):
+            self._outcome.told.append((step.place, told))
+        if (
+            step.is_creation and result.cause == Cause.SUCCEEDS
+        ):  # anyone who creates an object takes its name to be free
+            return ()
+        return merged_branches([_branch(branch, answer, step) for answer, branch in answers])
+
+    def _is_met(self, earlier: Branch) -> bool:
+        """Whether what may have been there since before the log is now what is there anyway."""
+        if earlier.is_absent and not self._existence.now:
+            return self._branches == SAME
+        return any(alike(earlier.state, branch.state) for branch in self._branches)
 
     def _as_far_as_shown(self, step: WorldStep, branch: Branch, answer: ServerAnswer) -> ServerAnswer:
         """Return an answer as certain as a log with gaps allows.
@@ -426,6 +466,7 @@ class _ObjectWalk:
             self._outcome.consequences.append((place, consequence))
         if meeting.number is not None and not (meeting.is_held or meeting.exchange.dry_run):
             self._existence.end()
+            self._earlier = ()
         self._note(place, previous)
 
     def _keep(self, collection: Collection) -> None:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.world.test_consequences import BAD, DENIED, DENIES, PATCH, SUCCEEDS, Request, Row, replayed
+from tests.world.test_consequences import (
+    AGAIN,
+    BAD,
+    CREATE,
+    DELETE,
+    DENIED,
+    DENIES,
+    PATCH,
+    SUCCEEDS,
+    Request,
+    Row,
+    replayed,
+)
 
 UNSEEN = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "g", "resourceVersion": "777"}}
 GAP = [Request("create", "g", code=201), Request("update", "g", body=UNSEEN)]
@@ -54,7 +67,48 @@ ROWS = [
     ),
 ]
 
+MISSED = Request("patch", code=404, message='configmaps "a" not found', body={"data": {"k": "v"}})
+REFUSED_B = Request("create", "b", BAD, 422, DENIED)
+OPEN: tuple[str, Any] = ("unknown", None)
+EARLIER = [
+    Row(
+        "what the candidate refuses of a request about an object from before the log is certain",
+        [Request("update", labels=BAD)],
+        [DENIES],
+    ),
+    Row(
+        "an object from before the log that the candidate may refuse is perhaps not there",
+        [Request("create", "b", BAD, 201), AGAIN],
+        [DENIES, OPEN],
+    ),
+    Row(
+        "an object from before the log that the candidate admits",
+        [Request("create", "b", BAD, 201), PATCH, DELETE],
+        [DENIES, SUCCEEDS, SUCCEEDS],
+    ),
+    Row(
+        "an object that was not there, which only the candidate admits",
+        [REFUSED_B, MISSED, CREATE, PATCH],
+        [("succeeds", "root"), OPEN, OPEN, SUCCEEDS],
+        reverse=True,
+    ),
+    Row(
+        "an object that was not there, which the candidate admits no more than the log's set",
+        [Request("create", "b", BAD, 201), MISSED],
+        [DENIES, ("absent", None)],
+    ),
+    Row(
+        "an object that was not there, in a namespace that the log creates",
+        [
+            Request("create", "n", code=201, resource="namespaces"),
+            *(replace(each, namespace="n") for each in (REFUSED_B, MISSED)),
+        ],
+        [SUCCEEDS, ("succeeds", "root"), ("absent", None)],
+        reverse=True,
+    ),
+]
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+
+@pytest.mark.parametrize("row", [*ROWS, *EARLIER], ids=[row.name for row in [*ROWS, *EARLIER]])
 def test_missing_lines(row: Row, tmp_path: Path) -> None:
     assert replayed(row, tmp_path)[1] == row.expected

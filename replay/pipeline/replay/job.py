@@ -37,6 +37,7 @@ from replay.kube.attributes import Missing, Operation
 from replay.kube.authorizer import Authorizer
 from replay.kube.gvk import GroupResource
 from replay.kube.lister import Lister
+from replay.kube.overlay import objects_by_kind
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 from replay.matching.coarse import Classed, CoarseClass, Predicate, may_select
@@ -75,6 +76,7 @@ from replay.reconstruct.server.default_class import DefaultClasses, ShownClass, 
 from replay.reconstruct.shard.cluster import ShardCluster
 from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
 from replay.reconstruct.trust import Trust
+from replay.world.earlier import Earlier
 from replay.world.elsewhere import COUNTED, Elsewhere
 from replay.world.judge import Judge
 
@@ -347,6 +349,14 @@ class Job(Struct, frozen=True, dict=True):
             shown,
             with_quotas,
         )
+
+    @cached_property
+    def before_log(self) -> Earlier | None:
+        """What tells of objects since before the log, where lines are written."""
+        if not self.with_lines:
+            return None
+        current, candidate = (objects_by_kind(each.objects) for each in self.distinct_sets)
+        return Earlier(self.judge, self.elsewhere, self.cluster, (current, candidate))
 
     @cached_property
     def elsewhere(self) -> Elsewhere:

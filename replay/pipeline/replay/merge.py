@@ -236,11 +236,12 @@ def _ended(line: Line, world: World) -> bytes:
     """Return a line with the end of its request, which is known only after the walks."""
     consequence, causing_request = world.consequence(line.place), world.causing_request(line.place)
     root = line.root and causing_request is None
-    if consequence is None:
-        return ended_line(line.line, Ending(line.result, root=root))
+    told = world.told.get(line.place)
+    if consequence is None or (told is not None and told.cause == Cause.UNKNOWN):
+        return ended_line(line.line, Ending(told or line.result, root=root))
     follows = causing_request.audit_id if causing_request is not None else ""
     return ended_line(
-        line.line, Ending(consequence.result, follows, consequence.repetitions, root, consequence.denials)
+        line.line, Ending(told or consequence.result, follows, consequence.repetitions, root, consequence.denials)
     )
 
 

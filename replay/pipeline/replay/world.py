@@ -48,7 +48,16 @@ from replay.world.controller import Retry, attempts, is_controller, retry_of
 from replay.world.lookup import LookupsInTime
 from replay.world.namespace import namespace_key
 from replay.world.pod import RefusedPods, template_key
-from replay.world.result import FORBIDDEN, NOT_SENT, Cause, CausingRequest, Consequence, IsolatedEnd, result_of
+from replay.world.result import (
+    FORBIDDEN,
+    NOT_SENT,
+    Cause,
+    CausingRequest,
+    Consequence,
+    IsolatedEnd,
+    RequestEnd,
+    result_of,
+)
 from replay.world.timeline import OwnerChange
 from replay.world.walk import WalkContext, Walked, Walker
 
@@ -79,6 +88,8 @@ class World(Struct):
     """The numbers of the requests that the candidate's authorizers deny."""
     still: Counter[str] = field(default_factory=Counter)
     """The numbers of requests for an owner (by UID) that were denied in the log and under the candidate alike."""
+    told: dict[LogPosition, RequestEnd] = field(default_factory=dict)
+    """What lines say instead, where an object may be another one since before the log."""
 
     def consequence(self, place: LogPosition) -> Consequence | None:
         """Return the consequence of a request. All objects of a `deletecollection` share it."""
@@ -178,7 +189,7 @@ class Walk(NamedTuple):
         tracer = Tracer(job, self.around.owners) if self.is_traced else None
         judge, owners = (tracer.judge, tracer.owners) if tracer is not None else (job.judge, self.around.owners)
         around = replace(self.around, findings=portion.findings, owned=portion.owned, owners=owners)
-        walker = Walker(job.reconstructor, judge, job.elsewhere, around)
+        walker = Walker(job.reconstructor, judge, job.elsewhere, around, earlier=job.before_log)
         shared: dict[Consequence, Consequence] = {}
         walks = []
         for identity, records in portion.part.writes(portion.identities):
@@ -190,7 +201,7 @@ class Walk(NamedTuple):
 
     def _named(self, first: RequestRecord, walked: Walked, shared: dict[Consequence, Consequence]) -> Walked:
         """Return the result of an object, under the names that others use."""
-        named = Walked(refused=walked.refused)
+        named = Walked(told=walked.told, refused=walked.refused)
         named.consequences = [(place, shared.setdefault(each, each)) for place, each in walked.consequences]
         if walked.changes and first.resource == "namespaces" and not first.api_group:
             named.namespaces[namespace_key(first.name, first.workspace)] = walked.changes
@@ -291,6 +302,10 @@ def _spread(stage: _Stage, first: Wave) -> None:
         changes = stage.run(Wave(now, around, first.begins, ownership)).owners
         owners.update(changes)
         keys |= ownership.owned_by(changes)
+    if stage.worker_pool.job.with_lines:
+        older = frozenset(str(row[0]) for row in stage.store.query("older").iter_rows())
+        around = replace(first.around, owners=owners, owning=owning, is_rest=True)
+        stage.run(Wave(older - walked, around, first.begins, ownership))
 
 
 class _Stage(Struct, frozen=True):
@@ -318,6 +333,7 @@ class _Stage(Struct, frozen=True):
             for walk in walks:
                 walked = walk.walked
                 self.world.add((place, self.shared.setdefault(each, each)) for place, each in walked.consequences)
+                self.world.told.update(walked.told)
                 changes.refused += walked.refused
                 changes.namespaces |= walked.namespaces
                 changes.objects |= walked.objects

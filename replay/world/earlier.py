@@ -1,0 +1,103 @@
+"""What may be there in the candidate's world since before the log begins.
+
+The candidate's world begins with the log: what is there then is the same for both sets. Had the candidate been in force before, it might
+have refused an object that is there, or let one in that is not. So a line of `--outcomes` says `unknown` where this decides how a
+request ends. Reports count consequences from the beginning of the log on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from replay.admission.builtin.registry import BY_NAME
+from replay.admission.builtin.resource_quota.evaluator import IGNORED, evaluator_of
+from replay.admission.builtin.resource_quota.plugin import ResourceQuota
+from replay.admission.decision import Decision
+from replay.audit.event import RequestRecord
+from replay.json import JSON
+from replay.kube.attributes import Missing
+from replay.kube.gvk import GroupResource
+from replay.kube.overlay import GroupKind, NamespacedName
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.operation import creates
+from replay.reconstruct.record.known import GONE
+from replay.world.elsewhere import Elsewhere
+from replay.world.existence import is_creation
+from replay.world.judge import Judge
+from replay.world.state import Branch
+from replay.world.step import WorldStep
+
+_NAMESPACE: GroupKind = ("", "Namespace")
+_QUOTA: GroupKind = ("", "ResourceQuota")
+_UNSEEN = Missing("", "it may be there since before the log begins")
+_Refuser = tuple[str, str]
+"""A policy and its binding; a plugin has none."""
+
+
+class Earlier(Struct, frozen=True):
+    """Tells of an object what else than the log's may be there at its first request.
+
+    `overlaid` are the objects that each of the two sets lays over the cluster.
+    """
+
+    judge: Judge
+    elsewhere: Elsewhere
+    cluster: Cluster
+    overlaid: tuple[Mapping[GroupKind, Mapping[NamespacedName, JSON]], ...]
+
+    def may_differ(self, first: RequestRecord) -> bool:
+        """Whether an object may have been there before the log, as its first request tells; not asked of namespaces, or in kcp."""
+        is_namespace = not first.api_group and first.resource == "namespaces"
+        if is_namespace or first.workspace or not first.name or self.cluster.begins_in(first):
+            return False
+        return not is_creation(first) or answered_exists(first)
+
+    def branches(self, step: WorldStep) -> tuple[Branch, ...]:
+        """Return the other states; none where both sets treat the creation of the object alike."""
+        record, is_there = step.record, step.existed
+        if not self.may_differ(record) or (not is_there and step.is_creation and step.exchange.succeeded):
+            return ()
+        is_open = creates(step.exchange) and not step.exchange.succeeded  # its answer does not tell what it found
+        request = self.elsewhere.created_by_anyone(step.exchange, step.old if is_there else _UNSEEN)
+        current, candidate = self.judge.decide(request, step.log_lister)
+        ours, theirs = self._refusers(record, 1, candidate), self._refusers(record, 0, current)
+        others = []
+        if (is_there or is_open) and self._refuses_more(ours, theirs, record.namespace):
+            others.append(Branch(GONE))
+        if (not is_there or is_open) and not candidate.denials and self._refuses_more(theirs, ours, record.namespace):
+            others.append(Branch(_UNSEEN))
+        return tuple(others)
+
+    def _refuses_more(self, refusers: set[_Refuser], others: set[_Refuser], namespace: str) -> bool:
+        """Whether one set may refuse a creation that another one does not."""
+        return any(each not in others or not self._sees_alike(each[0], namespace) for each in refusers)
+
+    def _refusers(self, record: RequestRecord, number: int, decision: Decision) -> set[_Refuser]:
+        """What refuses a creation under one set, or may refuse it."""
+        refusers = {(each.policy, each.binding) for each in decision.denials}
+        refusers |= {(each.policy, each.binding) for each in decision.undetermined}
+        resource = GroupResource(record.api_group, record.resource)
+        for quota in self._seen(_QUOTA, number, record.namespace).values():
+            hard = (quota.get("spec") or {}).get("hard") or {}
+            if resource not in IGNORED and any(map(evaluator_of(resource).counts, hard)):
+                refusers.add((ResourceQuota.name, ""))
+        return refusers
+
+    def _sees_alike(self, refuser: str, namespace: str) -> bool:
+        """Whether what a plugin looks up for requests of a namespace is the same in both sets; policies are no plugins."""
+        kinds = BY_NAME[refuser].looks_up if refuser in BY_NAME else ()
+        return all(self._seen(kind, 0, namespace) == self._seen(kind, 1, namespace) for kind in kinds)
+
+    def _seen(self, kind: GroupKind, number: int, namespace: str) -> dict[NamespacedName, JSON]:
+        """The objects of a kind that a set lays over those in a namespace, or over those that are in none."""
+        objects = self.overlaid[number].get(kind, {})
+        if kind == _NAMESPACE:
+            return {name: obj for name, obj in objects.items() if name[1] == namespace}
+        return {name: obj for name, obj in objects.items() if name[0] in (namespace, "")}
+
+
+def answered_exists(record: RequestRecord) -> bool:
+    """Whether a creation failed because the object is there."""
+    return record.status_reason == "AlreadyExists"
