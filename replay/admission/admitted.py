@@ -19,7 +19,7 @@ from replay.kube import json_patch
 class Admitted(Struct, frozen=True):
     """The outcome of one set's mutating phase.
 
-    `parts` are the effects of each plugin that ran, in order; `patch` is the change of all of them. `is_same` says that
+    `parts` are the effects of each plugin that ran, in order. `patch` is the change of all of them. `is_same` says that
     the object is unchanged, `is_refused` that a plugin refused the request. `carried` leads from the recorded object to
     the validated one: a patch, or the validated object itself if one of the two is only partly known.
     """
@@ -31,7 +31,7 @@ class Admitted(Struct, frozen=True):
     is_refused: bool = False
 
     def validated(self, recorded: Object, changes: Changes) -> Object:
-        """Return the object that the set validates; `changes` receives its differences from the recorded object."""
+        """Return the object that the set validates. `changes` receives its differences from the recorded object."""
         if not isinstance(self.carried, tuple):
             return self.carried
         if not self.carried:
@@ -46,7 +46,7 @@ UNCHANGED: Final = Admitted()
 
 
 class Made(NamedTuple):
-    """The decisions of all sets, and the result of each mutating phase; `admitted` is None if the results are unknown."""
+    """The decisions of all sets, and the result of each mutating phase. `admitted` is None if the results are unknown."""
 
     decisions: list[Decision]
     admitted: Sequence[Admitted] | None

@@ -24,7 +24,7 @@ from replay.kube.attributes import Attributes, Missing, PartialObject
 
 
 class UnknownPart(NamedTuple):
-    """An unknown part of a binding; `part` is empty if the whole binding is unknown."""
+    """An unknown part of a binding. `part` is empty if the whole binding is unknown."""
 
     name: str
     part: FieldPath
@@ -101,7 +101,7 @@ _encode = msgspec.msgpack.Encoder().encode
 ProjectionKey = bytes | tuple[bytes, tuple[UnknownPart, ...]]
 """Values at the paths of a footprint, with the unknown ones and their reasons."""
 Projection = Callable[[PlainBindings], ProjectionKey | None]
-"""Function that projects bindings; it returns None for values that are not JSON or too long."""
+"""Function that projects bindings. It returns None for values that are not JSON or too long."""
 
 
 class _Node(Struct):
@@ -112,7 +112,7 @@ class _Node(Struct):
     any: _Node | None = None
 
     def at(self, name: str | None) -> _Node:
-        """Return the node of a part; it is created if absent."""
+        """Return the node of a part. It is created if absent."""
         if name is ANY:
             self.any = self.any or _Node()
             return self.any

@@ -302,7 +302,7 @@ def _validate(
 
 
 def _admitted(mutations: Sequence[_Mutation], objects: Sequence[Object], asking: Asking) -> list[Admitted]:
-    """Return the mutating results; `objects` are those that each set validates."""
+    """Return the mutating results. `objects` are those that each set validates."""
     return [
         Admitted(
             mutation.parts,
@@ -354,7 +354,7 @@ class _Differing(Struct, frozen=True):
     namespaces: frozenset[str]
     """Namespaces of the differing objects, and namespaces that differ themselves."""
     concerned: frozenset[tuple[str, str]]
-    """Group and resource of requests for which a plugin looks up a cluster-scoped object; `*` stands for all."""
+    """Group and resource of requests for which a plugin looks up a cluster-scoped object. `*` stands for all."""
 
     def touches(self, attributes: Attributes) -> bool:
         """Return whether the sets may see different objects for a request."""

@@ -22,11 +22,11 @@ class Verdict(StrEnum):
 
 
 class Denial(Struct, frozen=True):
-    """One denial. `message` is the policy's own message, without the server's wrapping; `code` is the HTTP status.
+    """One denial. `message` is the policy's own message, without the server's wrapping. `code` is the HTTP status.
 
     `expression_index` is the index of the validation. It is None if the policy as a whole denied (a compile error, a
     match condition, parameters, an audit annotation). `is_error` marks an evaluation that failed. A denial of a webhook
-    has its configuration as policy, or the policy of the engine behind it; `binding` is the webhook.
+    has its configuration as policy, or the policy of the engine behind it. `binding` is the webhook.
     """
 
     policy: str
@@ -50,7 +50,7 @@ class Denial(Struct, frozen=True):
 
 
 class Undetermined(Struct, frozen=True):
-    """A policy whose decision depends on what the log lacks; `reason` names path and cause."""
+    """A policy whose decision depends on what the log lacks. `reason` names path and cause."""
 
     policy: str
     binding: str
@@ -68,7 +68,7 @@ class Mutated(Struct, frozen=True):
 
 
 class WebhookCall(Struct, frozen=True):
-    """A webhook that would be called; `answer` is its answer, empty if it was not called.
+    """A webhook that would be called. `answer` is its answer, empty if it was not called.
 
     `unknown` means that its answer was needed but is not available.
     """

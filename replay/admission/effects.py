@@ -44,7 +44,7 @@ class Effects(Struct):
 
 
 def joined(parts: Sequence[Decision], patch: Patch) -> Decision:
-    """Return the decision of several plugins, in order; `patch` is their combined change."""
+    """Return the decision of several plugins, in order. `patch` is their combined change."""
     acting = [part for part in parts if part is not ADMITTED]
     if not acting and not patch:
         return ADMITTED

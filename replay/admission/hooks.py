@@ -81,7 +81,7 @@ class PolicyHook(Struct, Generic[P, B, E], frozen=True):
 def policy_hooks(
     policies: Sequence[P], bindings: Iterable[B], evaluators: Sequence[E], matcher: Matcher
 ) -> tuple[PolicyHook[P, B, E], ...]:
-    """Return the hooks of a set, in the order of its policies; `evaluators` are in the same order.
+    """Return the hooks of a set, in the order of its policies. `evaluators` are in the same order.
 
     A binding belongs to the policy of its name from the same source: static bindings to static policies. An API-based
     policy without bindings is no hook (`policySource.calculatePolicyData`). A static one is, and matching it can fail.
@@ -132,7 +132,7 @@ class HookIndex(Generic[P, B, E, T]):
         self._plans: dict[Any, tuple[T, ...] | None] = {}
 
     def candidates(self, attributes: Attributes, lister: Lister) -> tuple[T, ...] | None:
-        """Return each set's plan for a request; None if no set has a hook that may match."""
+        """Return each set's plan for a request, or None if no set has a hook that may match."""
         labels = steady_labels(attributes)
         kind = (attributes.kind, attributes.resource, attributes.subresource, attributes.operation)
         request = (*kind, bool(attributes.namespace), attributes.workspace)
@@ -176,7 +176,7 @@ MOST_PLANS = 4096
 
 
 def _planned(hook: PolicyHook[P, B, E], matcher: RequestMatcher) -> PlannedHook[P, B, E] | None:
-    """Return the known match of a hook for all requests of a kind; None if it matches none."""
+    """Return the known match of a hook for all requests of a kind, or None if it matches none."""
     if hook.criteria is None or not hook.criteria.is_steady or hook.policy.param_kind is not None:
         return PlannedHook(hook)
     match = matcher.match(hook.criteria)
@@ -202,7 +202,7 @@ _NO_CONSTRAINTS = MatchError("policy contained no match constraints, a required 
 
 
 class HookWalker(Struct, Generic[P, B, E], frozen=True):
-    """Tools of a plugin for these steps; `version` is the server's version, for cached parameters."""
+    """Tools of a plugin for these steps. `version` is the server's version, for cached parameters."""
 
     matcher: Matcher
     discovery: Discovery

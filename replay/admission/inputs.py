@@ -69,7 +69,7 @@ class Inputs:
         return Inputs(self._bindings, self._match_request)
 
     def activation(self, footprint: frozenset[str], *, matching: bool = False) -> Activation:
-        """Return the activation for expressions that read at most `footprint`; `matching` is for match conditions.
+        """Return the activation for expressions that read at most `footprint`. `matching` is for match conditions.
 
         Unknown parts that none of them reads are removed from a partly known object: the value of the expressions does
         not depend on them.

@@ -47,7 +47,7 @@ def namespace_object(attributes: Attributes) -> JSON | PartialObject | Missing |
 
 
 def _exposed(namespace: dict[str, Any]) -> dict[str, Any]:
-    """Return the exposed parts; `spec` and `status` are present even if they are empty."""
+    """Return the exposed parts. `spec` and `status` are present even if they are empty."""
     metadata = namespace.get("metadata") or {}
     if not isinstance(metadata, Missing):
         metadata = {name: value for name, value in metadata.items() if name in _METADATA}

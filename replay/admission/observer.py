@@ -49,7 +49,7 @@ class MutationObserver(ConditionsObserver, Protocol):
     """A receiver of the expressions that a mutating policy evaluates."""
 
     def mutation(self, compiler: ExpressionCompiler, compiled: CompiledExpression, inputs: Inputs) -> None:
-        """Receive the next mutation; `inputs` have the result of the ones before."""
+        """Receive the next mutation. `inputs` have the result of the ones before."""
         ...
 
 

@@ -27,13 +27,13 @@ _CRD = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"
 
 
 class ParamsError(Struct, frozen=True):
-    """A policy or binding that is unusable for the request; `message` is the server's text without its prefix."""
+    """A policy or binding that is unusable for the request. `message` is the server's text without its prefix."""
 
     message: str
 
 
 Params = Sequence[JSON | PartialObject | None]
-"""Parameters, one per evaluation; None if the policy takes none or the binding names none."""
+"""Parameters, one per evaluation, or None if the policy takes none or the binding names none."""
 
 NO_PARAMS: Params = (None,)
 
@@ -93,7 +93,7 @@ def collect_params(
 def _find(
     api_resource: APIResource, param_ref: ParamRef, namespace: str, lister: Lister
 ) -> Sequence[JSON | PartialObject] | ParamsError | Missing:
-    """Find parameters by name or selector; an empty list if there are none."""
+    """Find parameters by name or selector, or an empty list if there are none."""
     if param_ref.name and param_ref.selector is not None:
         return ParamsError("paramRef.name and paramRef.selector are mutually exclusive")
     if param_ref.name:

@@ -21,7 +21,7 @@ _LOOKED_INTO = (dict, list, Missing)
 def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:
     """Return the changed object, or the `Missing` that it depends on.
 
-    `change` may raise; it is not called for a `Missing`.
+    `change` may raise. It is not called for a `Missing`.
     """
     if isinstance(value, Missing):
         return value

@@ -56,7 +56,7 @@ def _beside_others(operations: Patch, base: JSON, validated: JSON) -> Patch:
 
 
 def _own_keys(was: JSON, there: JSON) -> list[str] | None:
-    """Return a map's remaining keys; None if the server added none."""
+    """Return a map's remaining keys, or None if the server added none."""
     if isinstance(was, dict) and isinstance(there, dict) and there.keys() - was.keys():
         return [key for key in was if key in there]
     return None
@@ -92,7 +92,7 @@ def reference_object(original: Object, mutated: Object, validated: Object, chang
 
 
 def _shows(there: JSON, mutated: JSON) -> bool:
-    """Return whether a value is the mutations' result; a map may have further entries."""
+    """Return whether a value is the mutations' result. A map may have further entries."""
     if isinstance(there, dict) and isinstance(mutated, dict) and mutated:
         return all(key in there and there[key] == value for key, value in mutated.items())
     return bool(there == mutated)

@@ -72,7 +72,7 @@ class MatchPolicy(StrEnum):
 
 
 class LabelSelectorRequirement(Struct, frozen=True):
-    """One item of `matchExpressions`; `operator` is In, NotIn, Exists or DoesNotExist."""
+    """One item of `matchExpressions`. `operator` is In, NotIn, Exists or DoesNotExist."""
 
     key: str
     operator: str
@@ -87,7 +87,7 @@ class LabelSelector(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True):
-    """`RuleWithOperations`, and with `resource_names` a `NamedRuleWithOperations`; `scope` is *, Namespaced or Cluster."""
+    """`RuleWithOperations`, and with `resource_names` a `NamedRuleWithOperations`. `scope` is *, Namespaced or Cluster."""
 
     operations: tuple[str, ...]
     api_groups: tuple[str, ...]
@@ -138,7 +138,7 @@ class ParamRef(Struct, frozen=True):
 
 
 class Validation(Struct, frozen=True):
-    """One item of `spec.validations`; `reason` is None if the manifest has none (the server then answers Invalid)."""
+    """One item of `spec.validations`. `reason` is None if the manifest has none (the server then answers Invalid)."""
 
     expression: str
     message: str = ""
@@ -168,7 +168,7 @@ class ValidatingAdmissionPolicy(Struct, frozen=True):
 
 
 class ValidatingAdmissionPolicyBinding(Struct, frozen=True):
-    """A binding of a validating policy; `validation_actions` are Deny, Warn, Audit in the manifest's order."""
+    """A binding of a validating policy. `validation_actions` are Deny, Warn, Audit in the manifest's order."""
 
     name: str
     static: bool
@@ -186,7 +186,7 @@ class Mutation(Struct, frozen=True):
 
 
 class MutatingAdmissionPolicy(Struct, frozen=True):
-    """A mutating policy; `reinvocation_policy` is Never or IfNeeded."""
+    """A mutating policy. `reinvocation_policy` is Never or IfNeeded."""
 
     name: str
     static: bool
@@ -219,7 +219,7 @@ class ServiceReference(Struct, frozen=True):
 
 
 class WebhookClientConfig(Struct, frozen=True):
-    """Address of a webhook; `ca_bundle` is PEM, empty for the system's trust roots."""
+    """Address of a webhook. `ca_bundle` is PEM, empty for the system's trust roots."""
 
     url: str = ""
     service: ServiceReference | None = None
@@ -227,7 +227,7 @@ class WebhookClientConfig(Struct, frozen=True):
 
 
 class Webhook(Struct, frozen=True):
-    """One webhook of a configuration; `reinvocation_policy` applies to mutating ones."""
+    """One webhook of a configuration. `reinvocation_policy` applies to mutating ones."""
 
     name: str
     client_config: WebhookClientConfig

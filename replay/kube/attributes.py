@@ -77,7 +77,7 @@ def field_of(obj: JSON | PartialObject, *path: str) -> JSON | Missing:
 
 
 class UserInfo(Struct, frozen=True):
-    """User that admission sees: the impersonated user if there is one; `missing` names unknown fields."""
+    """User that admission sees: the impersonated user if there is one. `missing` names unknown fields."""
 
     username: str = ""
     uid: str = ""

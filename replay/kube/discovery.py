@@ -20,7 +20,7 @@ from replay.kube.older_minor import gone_kinds, is_served
 
 
 class APIResource(Struct, frozen=True):
-    """A resource in one version; `subresources` maps a subresource to the kind that requests to it carry."""
+    """A resource in one version. `subresources` maps a subresource to the kind that requests to it carry."""
 
     resource: GroupVersionResource
     kind: GroupVersionKind

@@ -27,7 +27,7 @@ _TEXT = Schema({"type": "string"}, {})
 
 
 class DecodeError(Exception):
-    """An object does not fit its Go type; `str()` is the decoder's text."""
+    """An object does not fit its Go type. `str()` is the decoder's text."""
 
 
 def round_trip(

@@ -17,7 +17,7 @@ class GroupResource(NamedTuple):
 
 
 class GroupVersionKind(NamedTuple):
-    """A kind as `apiVersion` and `kind` of an object name it; the core group is the empty string."""
+    """A kind as `apiVersion` and `kind` of an object name it. The core group is the empty string."""
 
     group: str
     version: str

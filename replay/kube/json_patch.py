@@ -28,7 +28,7 @@ _INVALID_INDEX = "invalid index referenced"
 
 
 class JSONPatchError(Exception):
-    """A patch cannot be applied; `str()` is the server's text."""
+    """A patch cannot be applied. `str()` is the server's text."""
 
 
 class TestFailed(JSONPatchError):  # noqa: N818 - named after the operation that did it

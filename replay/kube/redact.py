@@ -26,7 +26,7 @@ _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def secret_pattern(bodies: Iterable[JSON | PartialObject]) -> re.Pattern[str] | None:
-    """Return a pattern for each value in Secrets, patches of Secrets and lists of Secrets; None if there is none.
+    """Return a pattern for each value in Secrets, patches of Secrets and lists of Secrets, or None if there is none.
 
     For an `UNREADABLE` body it matches everything.
     """

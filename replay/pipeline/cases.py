@@ -43,7 +43,7 @@ class CaseOptions(Struct, frozen=True, kw_only=True):
 
 
 def run_tests(options: CaseOptions) -> CaseReport:
-    """Run all cases for the servers of each minor; raises ReplayError if there are none."""
+    """Run all cases for the servers of each minor. Raise ReplayError if there are none."""
     reports = {str(version): _run_on(version, options) for version in options.versions}
     first = next(iter(reports.values()))
     if len(reports) == 1:

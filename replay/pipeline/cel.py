@@ -49,7 +49,7 @@ class DenyAll:
 
 
 def results(lines: Iterable[str], version: KubernetesVersion = NEWEST) -> Iterator[dict[str, Any]]:
-    """Yield the result of each case, one per line; raises `ReplayError` for an invalid line."""
+    """Yield the result of each case, one per line. Raise `ReplayError` for an invalid line."""
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
@@ -206,7 +206,7 @@ def _kinds(bindings: Mapping[str, Any]) -> dict[str, GroupVersionKind]:
 
 
 def bindings_of(case: CelCase, version: KubernetesVersion = NEWEST, *, mutation: bool = False) -> dict[str, Any]:
-    """Return the bindings of a case; `request` gets the fields of every AdmissionRequest.
+    """Return the bindings of a case. `request` gets the fields of every AdmissionRequest.
 
     A `mutation` without match conditions sees plain JSON objects.
     """
@@ -255,7 +255,7 @@ def _attributes(request: Mapping[str, Any]) -> Attributes:
 
 
 class ExpressionAnswer(NamedTuple):
-    """Result of an expression; `evaluated` is None if it does not compile."""
+    """Result of an expression. `evaluated` is None if it does not compile."""
 
     compiled: CompiledExpression
     evaluated: Evaluated | None
@@ -282,7 +282,7 @@ class ExpressionAnswer(NamedTuple):
 def evaluate(
     expression: str, documents: Mapping[str, JSON], version: KubernetesVersion, kind: ExpressionKind
 ) -> ExpressionAnswer:
-    """Compile and evaluate an expression of a kind; `documents` are the values of variables by name."""
+    """Compile and evaluate an expression of a kind. `documents` are the values of variables by name."""
     compiler = ExpressionCompiler(version, has_params="params" in documents)
     compiled = compiler.compile(kind, expression)
     if compiled.program is None:

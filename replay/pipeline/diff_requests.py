@@ -97,9 +97,11 @@ def _resources(rules: Iterable[tuple[Iterable[str], Iterable[str]]]) -> frozense
 def compare_pairs(
     scenario: Scenario, written: Path | None, options: Options, progress: Progress, version: KubernetesVersion
 ) -> list[PairComparison]:
-    """Decide the requests of a log with both sets of a scenario, and compare pair by pair; `written` is a file of pairs.
+    """Decide the requests of a log with both sets of a scenario, and compare pair by pair.
 
-    Raises ReplayError for unusable input.
+    `written` is a file of pairs.
+
+    Raise ReplayError for unusable input.
     """
     sets = [load_manifest_set(path, version=version) for path in (scenario.current, scenario.candidate) if path]
     old, new = map(_policies, sets)

@@ -105,7 +105,10 @@ class Exporter(Struct, frozen=True, dict=True):
     def exported(
         self, request: ReplayRequest, name: str, *, minimise: bool = False
     ) -> tuple[Exported, dict[str, JSON]]:
-        """Return a request and its case, which has the same decision; raises UnrepresentableError if no case can express it."""
+        """Return a request and its case, which has the same decision.
+
+        Raise UnrepresentableError if no case can express it.
+        """
         if request.reached is not Reached.VALIDATION:
             raise UnrepresentableError(f"the request came to no policy: {request.reached_reason}")
         if request.otherwise is not None:
@@ -251,7 +254,7 @@ def _without_managed_fields(obj: JSON) -> JSON:
 
 
 class ExportOptions(Struct, frozen=True, kw_only=True):
-    """Selects the request, the set on `side` that decides it, and the form; `beside` is the directory of the file."""
+    """Selects the request, the set on `side` that decides it, and the form. `beside` is the directory of the file."""
 
     audit_id: str
     item: int = 0
@@ -305,7 +308,7 @@ _READ_AGAIN = (CaseForm.REVIEW, *_FILES)
 
 
 def written(exported: Exported, case: dict[str, JSON], form: CaseForm, beside: Path | None = None) -> Mapping[str, str]:
-    """Return a form's files; raises UnrepresentableError if it cannot hold the case.
+    """Return a form's files. Raise UnrepresentableError if it cannot hold the case.
 
     Forms of other tools are read again and decided by their rules.
     """
@@ -347,8 +350,8 @@ class _Finding(Struct, frozen=True):
 def save_cases(store: Store, job: Job, summary: Summary, paths: tuple[Path, ...], options: Options) -> list[str]:
     """Write the cases; return how many there are, and which findings no case can express.
 
-    `paths` are the candidate's directories; `job` has the history of the log. Raises ReplayError if the directory
-    cannot be written.
+    `paths` are the candidate's directories. `job` has the history of the log. Raise ReplayError if the directory cannot
+    be written.
     """
     directory = options.save_cases
     assert directory is not None

@@ -23,7 +23,7 @@ from replay.reconstruct.cluster import key_of
 
 
 def log_facts(scenario: Scenario, store: Store, ingest: IngestReport, admission: int = 0) -> LogFacts:
-    """Return facts about the log; `admission` is the number of requests that reached admission, if known."""
+    """Return the facts about the log. `admission` is the number of requests that reached admission, if known."""
     rejects = ingest.rejects
     ((first, last, requests, files),) = store.answer("log_facts")
     return LogFacts(

@@ -72,7 +72,7 @@ class SegmentLimits(Struct, frozen=True):
 
     @classmethod
     def parse(cls, size: str, age: str) -> SegmentLimits:
-        """Return the limits of texts such as `256MB` and `5m`; raises ReplayError."""
+        """Return the limits of texts such as `256MB` and `5m`. Raise ReplayError."""
         with suppress(OverflowError):
             if (period := length(age)) is not None:
                 return cls(max(octets(size), 1), period.total_seconds())
@@ -80,7 +80,7 @@ class SegmentLimits(Struct, frozen=True):
 
 
 class Filling(Struct, frozen=True):
-    """Fills the store of a scenario until `is_ended` returns true; `tell` gets lines for the operator.
+    """Fills the store of a scenario until `is_ended` returns true. `tell` gets lines for the operator.
 
     At the end, unusable lines of the store are written to `rejects`. Both ways of filling return the ingest's report
     and the number of requests in the store. They raise ReplayError. Data that was taken from the log and is not in the

@@ -30,7 +30,7 @@ def filled(
 ) -> Iterator[tuple[Store, IngestReport]]:
     """Yield a scenario's store with its log files, and the ingest's report.
 
-    Without a store of its own, it is temporary; `reading` has begun to fill it. Raises ReplayError without a log or
+    Without a store of its own, it is temporary. `reading` has begun to fill it. Raise ReplayError without a log or
     filled store.
     """
     if not scenario.logs and scenario.store is None:

@@ -51,7 +51,7 @@ class Manifests(Struct, frozen=True):
     """Sets and snapshot by workspace, None for plain ones."""
 
     only: frozenset[str] = frozenset()
-    """Names of the only validating policies that run; empty for all."""
+    """Names of the only validating policies that run, empty for all."""
     path: Path = Path()
     """Path of the first named set, if there is one."""
 
@@ -92,9 +92,9 @@ class SetFiles(NamedTuple):
 
 
 def set_files(scenario: Scenario) -> SetFiles | None:
-    """Read a scenario's sets before any engine starts (see `forked`); None for sets by workspace.
+    """Read a scenario's sets before any engine starts (see `forked`), or None for sets by workspace.
 
-    Raises ReplayError for unusable input.
+    Raise ReplayError for unusable input.
     """
     if _is_by_workspace(scenario):
         return None

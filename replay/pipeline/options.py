@@ -38,7 +38,7 @@ class Focus(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return the selection in words; empty for everything."""
+        """Return the selection in words, empty for everything."""
         kinds = (self.policies, self.namespaces, self.users, self.workspaces)
         restrictions = [
             f"{words[len(each) > 1]} {', '.join(each)}" for words, each in zip(_GRAMMAR, kinds, strict=True) if each

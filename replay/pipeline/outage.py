@@ -128,7 +128,7 @@ def outage_of(
     *,
     is_shard: bool = False,
 ) -> Outage | None:
-    """Return the facts about the webhooks of a set that are down, at the end of a log; None if none is."""
+    """Return the facts about the webhooks of a set that are down, at the end of a log, or None if none is."""
     if not manifests.down:
         return None
     cluster = Cluster(tuple(snapshot), store.lookups({"namespaces"}))

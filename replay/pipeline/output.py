@@ -43,7 +43,7 @@ def print_result(result: RunResult, console: Console, *, full: bool = False) -> 
 
 
 def run_pieces(result: RunResult, form: Format) -> Iterable[str]:
-    """Yield a run in a text format; `markdown` is the short form for a comment."""
+    """Yield a run in a text format. `markdown` is the short form for a comment."""
     if form is Format.JSON:
         return summary_pieces(result)
     if form is Format.MARKDOWN:
@@ -84,7 +84,7 @@ def write_report(result: RunResult, directory: Path) -> None:
 
 
 def write_page(document: Document, path: Path) -> None:
-    """Write one self-contained HTML file; raises ReplayError if it cannot be written."""
+    """Write one self-contained HTML file. Raise ReplayError if it cannot be written."""
     with whole_file(path, "the page") as file:
         file.write(html(document).encode())
 
@@ -94,7 +94,7 @@ USUAL = (FailOn.DENIED, FailOn.MUTATED, FailOn.REMOVED)
 
 
 def exit_code(result: RunResult, fail_on: Collection[FailOn] = USUAL) -> int:
-    """Return 1 if a condition of `fail_on` holds, otherwise 0; raises ReplayError for `none` with others."""
+    """Return 1 if a condition of `fail_on` holds, otherwise 0. Raise ReplayError for `none` with others."""
     if FailOn.NONE in fail_on and len(set(fail_on)) > 1:
         raise ReplayError("`none` stands alone: it fails on nothing", path="--fail-on")
     return int(any(_FOUND[each](result) for each in fail_on))

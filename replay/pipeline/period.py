@@ -18,7 +18,7 @@ _UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "min": "minut
 
 
 def time_zone(name: str | None) -> tzinfo:
-    """Return the zone of `--tz`, UTC by default; raises ReplayError with near matches."""
+    """Return the zone of `--tz`, UTC by default. Raise ReplayError with near matches."""
     if not name or name.upper() in ("UTC", "Z"):
         return UTC
     try:
@@ -35,7 +35,7 @@ def today() -> date:
 
 
 def length(text: str) -> timedelta | None:
-    """Return the duration of a text such as `7d`, None for other texts; raises OverflowError for a too long one."""
+    """Return the duration of a text such as `7d`, None for other texts. Raise OverflowError for a too long one."""
     match = _LENGTH.fullmatch(text.strip())
     return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match is not None else None
 

@@ -59,7 +59,7 @@ class ScanOptions(Struct, frozen=True, kw_only=True):
     user: UserInfo | None = None
     redact: bool = True
     namespaces: tuple[str, ...] = ()
-    """Only objects in these namespaces; `*` is a wildcard, empty means all."""
+    """Only objects in these namespaces. `*` is a wildcard, empty means all."""
 
 
 def scan(scenario: Scenario, options: ScanOptions, progress: Progress) -> Scan:

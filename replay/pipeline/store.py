@@ -129,7 +129,7 @@ def _last(segments: Sequence[SegmentEntry]) -> datetime:
 
 
 def partition(store: str, cluster_name: str | None) -> str:
-    """Return the place of a cluster's logs; raises `StoreError` for a store that mixes logs with and without names."""
+    """Return the place of a cluster's logs. Raise `StoreError` for a store that mixes logs with and without names."""
     if cluster_name is None:
         if not Store.is_at(store) and (names := cluster_names(store)):
             raise StoreError(

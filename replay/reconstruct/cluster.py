@@ -146,7 +146,7 @@ class Cluster:
         return self._objects.get((group, kind, namespace, name))
 
     def of(self, workspace: str) -> Cluster:
-        """Return the objects of a kcp workspace; other servers have a single cluster."""
+        """Return the objects of a kcp workspace. Other servers have a single cluster."""
         del workspace
         return self
 
@@ -174,7 +174,7 @@ class Cluster:
         return self._history(key) if key in self._keys.get(key[:2], ()) else None
 
     def listing(self, kind: GroupVersionKind, namespace: str | None) -> Listing:
-        """Return the objects of a kind in a namespace; None means all namespaces."""
+        """Return the objects of a kind in a namespace. None means all namespaces."""
         listing = self._listings.pop((kind, namespace), None)
         if listing is None:
             keys = sorted((key for key in self.keys(kind) if namespace in (None, key[2])), key=lambda key: key[2:])
@@ -299,12 +299,12 @@ class ClusterLister(Struct, frozen=True):
     end: int
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
-        """See `Lister.get`; an object that was changing at the time is a `PartialObject`."""
+        """See `Lister.get`. An object that was changing at the time is a `PartialObject`."""
         state = self.known(kind, namespace, name)
         return attribute(state, kind.kind) if state is not None else None
 
     def known(self, kind: GroupVersionKind, namespace: str, name: str) -> Known | Missing | None:
-        """Return the object with the basis of that knowledge; None if it is known not to exist."""
+        """Return the object with the basis of that knowledge, or None if it is known not to exist."""
         history = self.cluster.history(kind, namespace, name)
         if history is None:
             if self.cluster.is_covered(kind) or self.cluster.begins_by(namespace, self.start):
@@ -321,7 +321,7 @@ class ClusterLister(Struct, frozen=True):
         return None if isinstance(state, Known) and state.value is None else state
 
     def perhaps_absent(self, kind: GroupVersionKind, namespace: str, name: str) -> PerhapsAbsent | None:
-        """Return an object that was being created or deleted and is otherwise fully known; None in other cases."""
+        """Return an object that was being created or deleted and is otherwise fully known, or None in other cases."""
         history = self.cluster.history(kind, namespace, name)
         states = _states(history, self.start, self.end) if history is not None else []
         there = [each for each in states if isinstance(each, Missing) or each.value is not None]

@@ -66,7 +66,7 @@ _SUCCEEDED = RequestProgress(Reached.VALIDATION)
 def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest first
     exchange: Exchange,
 ) -> RequestProgress | None:
-    """Return what the record alone tells; None if it depends on the object's state."""
+    """Return what the record alone tells, or None if it depends on the object's state."""
     record = exchange.record
     if exchange.succeeded:
         return _SUCCEEDED
@@ -141,7 +141,7 @@ def is_denied_by_policy(record: RequestRecord) -> bool:
 def _by_code(  # noqa: PLR0911 - one return per code
     exchange: Exchange,
 ) -> RequestProgress | None:
-    """Return what the code tells for the verb; None if the object's state decides."""
+    """Return what the code tells for the verb, or None if the object's state decides."""
     record = exchange.record
     code, creates = record.code, record.verb == "create"
     if code in (400, 401, 405, 406, 413, 415, 431):

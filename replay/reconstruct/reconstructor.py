@@ -137,14 +137,14 @@ class Reconstructor(Struct, frozen=True, dict=True):
         return how_far
 
     def on_another(self, exchange: Exchange, rebuilt: Rebuilt) -> ReplayRequest:
-        """Return a request on an object that differs from the log's; it reaches the policies."""
+        """Return a request on an object that differs from the log's. It reaches the policies."""
         lister = self.cluster.at(exchange.record)
         return self._with_attributes(exchange, rebuilt, lister, RequestProgress(Reached.VALIDATION))
 
     def _each(
         self, records: Sequence[RequestRecord], make: Callable[[Exchange, OldObjects], Iterable[R]]
     ) -> Iterator[tuple[Exchange, list[R] | None]]:
-        """Yield the results of `make` for each selected record and its object's history; None if the bodies are unusable.
+        """Yield the results of `make` for each selected record and its object's history, or None if the bodies are unusable.
 
         If a body is not of the expected form, all bodies of the object are checked, and the unusable ones count as not
         recorded.
@@ -359,7 +359,7 @@ def _new_object(exchange: Exchange, old: Known | Missing, schemas: Schemas) -> K
 
 
 def _namespace_object(record: RequestRecord, lister: ClusterLister) -> Known | Missing:
-    """Return the namespace of a request; null for cluster-scoped resources and for namespaces themselves."""
+    """Return the namespace of a request, null for cluster-scoped resources and for namespaces themselves."""
     if not record.namespace or record.resource == "namespaces":
         return NULL
     namespace = lister.known(NAMESPACE, "", record.namespace)

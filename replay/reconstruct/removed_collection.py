@@ -34,7 +34,7 @@ class WithUnseenDeletions(Mapping[ObjectRef, list[RequestRecord]]):
     unseen: Mapping[ObjectRef, list[RequestRecord]]
 
     def __getitem__(self, key: ObjectRef) -> list[RequestRecord]:
-        """Return the records of an object; raises KeyError."""
+        """Return the records of an object. Raise KeyError."""
         return self.unseen[key] if key in self.unseen else self.writes[key]
 
     def __iter__(self) -> Iterator[ObjectRef]:

@@ -24,7 +24,7 @@ class ReplayRequest(Struct):
 
     `attributes` are those of the validating phase at the time, including the effects of the mutators then.
     `before_mutation` are those with which a candidate's mutating policies would begin. Its `object` is `Missing` if the
-    effects of the mutators cannot be undone. `basis` has the keys `object`, `oldObject` and `namespaceObject`; the
+    effects of the mutators cannot be undone. `basis` has the keys `object`, `oldObject` and `namespaceObject`. The
     basis is None for a part that the API defines as null. `reached_reason` says why the request did not reach
     validation, or why that is unknown. A `deletecollection` event gives one `ReplayRequest` per deleted object,
     numbered by `item`. `otherwise` are the attributes of both phases for a CREATE, if the log does not tell whether the

@@ -49,7 +49,7 @@ def name_of(exchange: Exchange, rebuilt: Rebuilt) -> str:
 
 
 def options_of(exchange: Exchange, rebuilt: Rebuilt) -> JSON | Missing | None:
-    """Return the options of the operation; a connection has none."""
+    """Return the options of the operation. A connection has none."""
     if rebuilt.operation is Operation.CONNECT:
         return None
     if not has_query(exchange.record) and not (rebuilt.operation is Operation.DELETE and exchange.request.json):
@@ -90,7 +90,7 @@ def _with_grace_period(exchange: Exchange, options: JSON, old: Known | Missing) 
 
 
 def _grace_period(options: JSON, old: Known | Missing) -> int | None:
-    """Return a pod's grace period; None if unknown. Zero needs no pod to stay zero."""
+    """Return a pod's grace period, or None if unknown. Zero needs no pod to stay zero."""
     seconds = options.get("gracePeriodSeconds")
     if seconds == 0:
         return 0

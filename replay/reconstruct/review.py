@@ -20,7 +20,7 @@ def is_review(record: RequestRecord) -> bool:
 
 
 def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> ReplayRequest:
-    """Return the request that a webhook got; raises KeyError, TypeError or ValueError if the review is malformed.
+    """Return the request that a webhook got. Raise KeyError, TypeError or ValueError if the review is malformed.
 
     A review of only the validating phase shows the object after mutation. A candidate's mutating policies begin with
     that object.

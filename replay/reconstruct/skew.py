@@ -1,7 +1,7 @@
 """Requests of API servers whose clocks differ.
 
 Then each time in the log may be wrong by up to an error. Every request counts as having run somewhere within its
-interval, widened by that error. A reported order still holds; an order that is no longer certain is unknown.
+interval, widened by that error. A reported order still holds. An order that is no longer certain is unknown.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_snapshot(path: Path) -> list[JSON]:
-    """Return the API objects of a file or directory, including those in lists; raises SnapshotError with file and line."""
+    """Return the API objects of a file or directory, including those in lists. Raise SnapshotError with file and line."""
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file() and _is_snapshot(file))
         if not files:
@@ -56,7 +56,7 @@ def revisions_of(snapshot: Iterable[JSON]) -> list[int]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the non-blank lines of a decompressed file with their numbers; raises SnapshotError if it cannot be read."""
+    """Yield the non-blank lines of a decompressed file with their numbers. Raise SnapshotError if it cannot be read."""
     try:
         content = _content(path)
     except (OSError, EOFError) as error:
@@ -81,7 +81,7 @@ def _content(path: Path) -> bytes:
 
 
 def _decompressed(raw: bytes) -> bytes:
-    """Return the content of a zstd file with line feeds as line ends; raises OSError."""
+    """Return the content of a zstd file with line feeds as line ends. Raise OSError."""
     import polars as pl  # noqa: PLC0415 - a command that reads no log pays for it only where a snapshot is compressed
 
     with suppress(OSError, pl.exceptions.ComputeError):

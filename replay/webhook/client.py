@@ -69,7 +69,7 @@ class CallError(Exception):
 
 
 class Response(NamedTuple):
-    """Answer of an endpoint; `content_type` is empty if it names none."""
+    """Answer of an endpoint. `content_type` is empty if it names none."""
 
     code: int
     content_type: str

@@ -36,7 +36,7 @@ class RecordedBackend:
         }
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """Return the recorded answers; `Missing` if there is none or the request differs."""
+        """Return the recorded answers, or `Missing` if there is none or the request differs."""
         return [self._answer(review) for review in reviews]
 
     def recall(

@@ -74,7 +74,7 @@ class Collecting(NamedTuple):
 
 
 class Collector(Struct, frozen=True):
-    """Predicts what collection deletions do to one object; `steps` are all requests of that object."""
+    """Predicts what collection deletions do to one object. `steps` are all requests of that object."""
 
     server: Server
     judge: Judge

@@ -97,7 +97,10 @@ class PlaceCollections:
                 self._listing.setdefault(uid, []).append(index)
 
     def next_of(self, uid: str, start: int) -> int:
-        """Return the index of the next request, from `start`, that lists the UID or was refused; the number of requests if none does."""
+        """Return the index of the next request, from `start`, that lists the UID or was refused.
+
+        It is the number of requests if none does.
+        """
         return min(_next(places, start, len(self.ordered)) for places in (self._refused, self._listing.get(uid, ())))
 
 
@@ -117,7 +120,7 @@ class Meetings:
     def until(self, seq: float, uid: str, may_meet: Callable[[], bool]) -> Iterator[Collection]:
         """Yield the requests up to a sequence number that may concern the object.
 
-        Those that list its UID, or were refused, always count. Others count while `may_meet` returns true; it is called
+        Those that list its UID, or were refused, always count. Others count while `may_meet` returns true. It is called
         before each, as its answer changes with the object.
         """
         end = bisect_right(self._collections.seqs, seq)

@@ -20,7 +20,7 @@ def is_controller(username: str) -> bool:
 
 
 class Retry(NamedTuple):
-    """A creation that a controller repeats for an owner, with growing pauses; `pause` is the first pause in seconds."""
+    """A creation that a controller repeats for an owner, with growing pauses. `pause` is the first pause in seconds."""
 
     owner: str
     pause: float

@@ -14,7 +14,7 @@ _OWNED = '"ownerReferences"'
 def may_apply(record: RequestRecord) -> bool:
     """Return whether the URI of a request allows a server-side apply.
 
-    An apply must name its field manager; other patches rarely do.
+    An apply must name its field manager. Other patches rarely do.
     """
     return record.verb == "patch" and "fieldManager=" in record.request_uri
 

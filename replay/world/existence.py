@@ -101,7 +101,7 @@ def _met(exchange: Exchange) -> bool | None:
 
 
 def _is_left(step: reconstructor.RebuildStep) -> bool:
-    """Return whether a pod remains after its eviction; a pod without a node is removed at once."""
+    """Return whether a pod remains after its eviction. A pod without a node is removed at once."""
     history = step.olds.history
     place = history.index_of(step.exchange)
     after = history.after(place) if place is not None else None

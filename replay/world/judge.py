@@ -39,7 +39,7 @@ class Judged(NamedTuple):
 class Judge(Struct, frozen=True, dict=True):
     """Decides requests for the candidate.
 
-    `chain` holds baseline and candidate; `alone` holds an empty baseline and the candidate. `decide` and `decide_alone`
+    `chain` holds baseline and candidate. `alone` holds an empty baseline and the candidate. `decide` and `decide_alone`
     are their decisions. `asks` returns whether a candidate policy or webhook may match a request of this class. `heeds`
     returns whether one that may match reads any of some places.
 
@@ -79,7 +79,7 @@ class Judge(Struct, frozen=True, dict=True):
     ) -> bool:
         """Return whether the mutations of a decision make the request's valid object invalid.
 
-        `mutated` computes the mutated object; it is called only if the patch may break a rule.
+        `mutated` computes the mutated object. It is called only if the patch may break a rule.
         """
         if not may_break(patch):
             return False

@@ -206,7 +206,7 @@ def _authorized(annotations: str | None) -> tuple[bool, frozenset[ObjectKey]]:
 
 @lru_cache(maxsize=1024)
 def granting(reason: str) -> frozenset[ObjectKey]:
-    """Return the keys of the binding and the role that allowed a request; empty if another authorizer did."""
+    """Return the keys of the binding and the role that allowed a request, empty if another authorizer did."""
     match = _ALLOWED.match(reason)
     if match is None:
         return frozenset()

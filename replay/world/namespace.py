@@ -23,7 +23,7 @@ def namespace_key(name: str, workspace: str) -> str:
 
 
 class NamespaceAt(NamedTuple):
-    """Namespace of a request under the candidate; `state` is None if it is as in the log or if there is none."""
+    """Namespace of a request under the candidate. `state` is None if it is as in the log or if there is none."""
 
     state: State = None
     causing_request: CausingRequest | None = None

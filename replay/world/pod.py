@@ -83,7 +83,7 @@ _MAKERS = {
 class RefusedPods(NamedTuple):
     """An interval in which a controller's pods are refused, for an object that exists only under the candidate.
 
-    `since` and `until` are sequence numbers; `until` is None if it lasts to the end of the log. `deployments` are UIDs
+    `since` and `until` are sequence numbers. `until` is None if it lasts to the end of the log. `deployments` are UIDs
     of the log's Deployments that had the same `template` (`template_key`) at another time. In the log the controller
     may have been too late to create the ReplicaSet; here it has the time. If the log holds that ReplicaSet, its own
     requests tell about the pods.

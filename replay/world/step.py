@@ -387,7 +387,10 @@ class WorldStep:
         return GONE if self.is_creation else Later(lambda: self.old)
 
     def meeting(self, state: Known | Missing) -> State:
-        """Return the state after a write; None if it equals what the log's request left, so that the object is as in the log again."""
+        """Return the state after a write.
+
+        None if it equals what the log's request left, so that the object is as in the log again.
+        """
         if not self.is_stored or isinstance(state, Missing) or isinstance(self.after, Missing):
             return state
         is_same = same_object(state, self.after) and not (self.precedes_apply and differ_in_managers(state, self.after))

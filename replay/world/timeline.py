@@ -53,7 +53,7 @@ class Presence(StrEnum):
 
 
 class OwnerChange(NamedTuple):
-    """The presence of an object that holds after `place`; `template` is its pod template then."""
+    """The presence of an object that holds after `place`. `template` is its pod template then."""
 
     place: LogPosition
     presence: Presence
@@ -90,7 +90,7 @@ def found_later(branches: tuple[Branch, ...], at: int) -> tuple[Branch, ...]:
 
 
 def _pause(state: State) -> tuple[int, tuple[int, int]] | None:
-    """Return since when only a controller holds an object that is being deleted, and its least and most time; None for all others."""
+    """Return since when only a controller holds an object that is being deleted, and its least and most time, or None for all others."""
     if not isinstance(state, Known) or not is_being_deleted(state):
         return None
     held = get(state.value, FINALIZERS) or ()

@@ -1,7 +1,7 @@
 """API rules that an object under the candidate may break: immutable fields and required fields.
 
 From `pkg/apis/*/validation` come the rules that compare two states of an object. The shape of an object is checked
-against the schema of its kind. Other rules are not checked; the client's own object was valid in the log.
+against the schema of its kind. Other rules are not checked. The client's own object was valid in the log.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class WorldVersion(Struct):
             self.uid = created_uid
 
     def fits(self, exchange: Exchange, history: History) -> bool | None:
-        """Return whether a request names this version; None if it names none, or one that the log does not know."""
+        """Return whether a request names this version, or None if it names none, or one that the log does not know."""
         uid, named = named_uid(exchange), named_revision(exchange)
         if uid and not self._is(uid, history):
             return False

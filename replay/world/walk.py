@@ -141,7 +141,7 @@ class Walker(Struct, frozen=True):
     """What may be there since before the log; None where nobody asks."""
 
     def walk(self, records: Sequence[RequestRecord]) -> Walked:
-        """Return the result of one object, with all of its records in order; empty if its bodies are unusable.
+        """Return the result of one object, with all of its records in order, empty if its bodies are unusable.
 
         A first walk trusts the bodies; if it fails, a second one checks them.
         """

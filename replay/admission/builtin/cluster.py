@@ -32,7 +32,7 @@ class PluginCluster(Struct, frozen=True):
         return self.get(NAMESPACE, "", name)
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
-        """Return an object, None if there is none; `namespace` is empty for cluster scope."""
+        """Return an object, None if there is none. `namespace` is empty for cluster scope."""
         return _readable(self.lister.get(kind, namespace, name))
 
     def list(self, kind: GroupVersionKind, namespace: str | None = None) -> Sequence[JSON] | Missing:

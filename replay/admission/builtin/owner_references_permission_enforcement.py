@@ -65,7 +65,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
 def _is_allowed(
     review: Review, verb: str, resource: GroupResource, target: tuple[str, str], namespace: str
 ) -> AuthorizationDecision:
-    """Return the decision about a verb on a target (subresource, name); raises UnknownInputError."""
+    """Return the decision about a verb on a target (subresource, name). Raise UnknownInputError."""
     question = AuthorizationAttributes(
         review.attributes.user_info,
         verb,

@@ -55,7 +55,7 @@ class Review(Struct, dict=True):
 
     @property
     def object(self) -> JSON:
-        """Return the object as plain JSON, None if there is none; raises UnknownInputError.
+        """Return the object as plain JSON, None if there is none. Raise UnknownInputError.
 
         Only the parts that are read must be known.
         """
@@ -101,7 +101,7 @@ class Review(Struct, dict=True):
 
 
 def forbidden(resource: str, name: str, message: str) -> Refusal:
-    """Return a 403 Forbidden (`apierrors.NewForbidden`); without a name it names only the resource."""
+    """Return a 403 Forbidden (`apierrors.NewForbidden`). Without a name it names only the resource."""
     subject = f'{resource} "{name}"' if name else resource
     return Refusal(403, "Forbidden", f"{subject} is forbidden: {message}")
 
@@ -117,7 +117,7 @@ def plain_error(message: str) -> Refusal:
 
 
 def known(value: Any) -> Any:
-    """Return a value, guarded if it is partly known; raise UnknownInputError for an unknown one."""
+    """Return a value, guarded if it is partly known. Raise UnknownInputError for an unknown one."""
     if isinstance(value, Missing):
         raise UnknownInputError(value)
     return guarded(value.value) if isinstance(value, PartialObject) else value
@@ -127,7 +127,7 @@ class PluginPhase(Protocol):
     """One phase of a plugin."""
 
     def __call__(self, review: Review, /) -> Refusal | None:
-        """Return the refusal or None; other effects of the phase are recorded in the review."""
+        """Return the refusal or None. Other effects of the phase are recorded in the review."""
         ...
 
 
@@ -161,7 +161,10 @@ class Plugin:
 
     @classmethod
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> Plugin:
-        """Return the plugin for its configuration document and the server's flags; raises ManifestError if they are invalid."""
+        """Return the plugin for its configuration document and the server's flags.
+
+        Raise ManifestError if they are invalid.
+        """
         del configuration, flags
         return cls()
 

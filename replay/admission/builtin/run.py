@@ -18,7 +18,7 @@ MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 
 
 class PhaseResult(Struct, frozen=True):
-    """Result of one phase; `patch` is RFC 6902 against the phase's input."""
+    """Result of one phase. `patch` is RFC 6902 against the phase's input."""
 
     refusal: Refusal | None = None
     patch: tuple[JSON, ...] = ()
@@ -87,7 +87,7 @@ def ask(
 def phase_result(
     phase: PluginPhase | None, attributes: Attributes, cluster: PluginCluster, time: int, *, mutates: bool
 ) -> tuple[PhaseResult | None, JSON]:
-    """Return the result of one phase and its object; raises UnknownInputError, or MALFORMED for other objects."""
+    """Return the result of one phase and its object. Raise UnknownInputError, or MALFORMED for other objects."""
     if phase is None:
         return None, attributes.object
     review = Review(attributes, cluster, time, is_read_only=not mutates)

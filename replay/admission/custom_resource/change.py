@@ -41,7 +41,7 @@ class Judgement(Struct, frozen=True):
 def judged(schema: JSON, before: JSON, value: JSON, old: JSON | None, version: KubernetesVersion) -> Judgement:
     """Return the judgement of an object under a schema.
 
-    `before` is the schema that was in force, None if unknown; `old` is the object that an update finds.
+    `before` is the schema that was in force, None if unknown. `old` is the object that an update finds.
     """
     completed = defaulted(schema, pruned(schema, value, is_root=True))
     found = list(nodes(schema, before, completed, ABSENT if old is None else old))

@@ -27,7 +27,7 @@ _OLD = "oldSelf"
 
 
 class UnknownRuleError(Exception):
-    """A rule whose result is unknown; `str()` says why."""
+    """A rule whose result is unknown. `str()` says why."""
 
 
 @lru_cache(maxsize=8)

@@ -22,7 +22,7 @@ NO_TRACE = Trace(())
 
 
 class ExpressionStep(Struct, frozen=True):
-    """One expression and its result: `value` may be an `EvalError` or an `Unknown`; `label` names the expression.
+    """One expression and its result: `value` may be an `EvalError` or an `Unknown`. `label` names the expression.
 
     `cost` includes the variables that it read first. `effect` names the effect on the request.
     """
@@ -89,7 +89,7 @@ class PassExplanation(Struct, frozen=True):
 
 
 class WebhookExplanation(Struct, frozen=True):
-    """A webhook. `reason` says why it is not called, empty if it is; `steps` are the false match conditions."""
+    """A webhook. `reason` says why it is not called, empty if it is. `steps` are the false match conditions."""
 
     webhook: str
     configuration: str
@@ -99,7 +99,7 @@ class WebhookExplanation(Struct, frozen=True):
 
 
 class Explanation(NamedTuple):
-    """Explanation of one plugin or one pass; `called` are webhooks that are called again."""
+    """Explanation of one plugin or one pass. `called` are webhooks that are called again."""
 
     policies: tuple[PolicyExplanation, ...] = ()
     webhooks: tuple[WebhookExplanation, ...] = ()

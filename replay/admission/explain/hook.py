@@ -30,7 +30,7 @@ class EvaluationWatch(Protocol):
 
 
 class PolicyWatch(Struct):
-    """Observer of one pass; `evaluation` creates the observer of a policy with a binding."""
+    """Observer of one pass. `evaluation` creates the observer of a policy with a binding."""
 
     kind: str
     matcher: Matcher
@@ -116,7 +116,7 @@ class PolicyWatch(Struct):
         )
 
     def _bound(self, hook: Hook, binding: Any, refused: str) -> Iterator[BindingExplanation]:
-        """Yield a binding with each of its parameters; nothing for a policy that does not match."""
+        """Yield a binding with each of its parameters, nothing for a policy that does not match."""
         key = hook.policy.name, binding.name
         if key not in self._bindings:
             return

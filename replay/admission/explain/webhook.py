@@ -116,7 +116,7 @@ class WebhookWatch:
 
 @dataclass
 class MutatingWebhookWatch:
-    """Observes the mutating webhooks of one set on one request; `hooks` are all webhooks of the set."""
+    """Observes the mutating webhooks of one set on one request. `hooks` are all webhooks of the set."""
 
     plugin: MutatingWebhookPlugin
     hooks: Sequence[WebhookHook]

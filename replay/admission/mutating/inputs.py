@@ -37,7 +37,7 @@ class Shown(NamedTuple):
     old_object: bool | None = None
 
     def read(self, *, matching: bool = False) -> Shown:
-        """Return the state after expressions have read the objects; `matching` is for match conditions."""
+        """Return the state after expressions have read the objects. `matching` is for match conditions."""
         typed = self.typed or matching
         object_, old_object = self.object, self.old_object
         return Shown(typed, typed if object_ is None else object_, typed if old_object is None else old_object)
@@ -108,7 +108,7 @@ class MutationInputs:
         return self._earlier.put((value,), Inputs({**bindings, **objects}, self._bindings.match_request), shown)
 
     def projected(self, project: Projection | None, value: Object) -> ProjectionKey | None:
-        """Return the projection with an object; None if the object is unknown or absent."""
+        """Return the projection with an object, or None if the object is unknown or absent."""
         if project is None or self._plain is None or (type(value) is not dict and value is not None):
             return None
         self._plain["object"] = value

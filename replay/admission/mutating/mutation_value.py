@@ -48,7 +48,7 @@ _OPAQUE = {
 
 
 class MutationError(Exception):
-    """A value is not a valid mutation; `str()` is the server's text."""
+    """A value is not a valid mutation. `str()` is the server's text."""
 
 
 class CrashError(MutationError):
@@ -60,9 +60,9 @@ class NilSlice(list[Any]):
 
 
 def apply_configuration_from(value: Value, inputs: InputValues) -> dict[str, Any]:
-    """Return the object of an `ApplyConfiguration` without `apiVersion` and `kind`; its leaves may be `GoValue`s.
+    """Return the object of an `ApplyConfiguration` without `apiVersion` and `kind`. Its leaves may be `GoValue`s.
 
-    Raises `MutationError`.
+    Raise `MutationError`.
     """
     if not isinstance(value, ObjectValue):
         type_name = "null_type" if value is None else type(value).__name__
@@ -283,7 +283,7 @@ _GO_VALUES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
 
 
 class _ConversionError(Exception):
-    """A value has no form in protobuf's JSON type; `str()` is the server's text."""
+    """A value has no form in protobuf's JSON type. `str()` is the server's text."""
 
 
 def _structpb(value: Value, inputs: InputValues) -> JSON:
@@ -326,7 +326,7 @@ def _structpb_joined(item: Value, inputs: InputValues) -> JSON:
 
 
 def _inside(value: Value, inputs: InputValues, put: str) -> JSON:
-    """Return the item of a list or map; `put` is the function of `reflect` that stores it on the server."""
+    """Return the item of a list or map. `put` is the function of `reflect` that stores it on the server."""
     if inputs.crashes and isinstance(value, ObjectValue) and value.type_name != "JSONPatch":
         raise CrashError(f"reflect.{put}: value of type *structpb.Struct is not assignable to type {_TARGET}")
     return _structpb(value, inputs)

@@ -50,7 +50,7 @@ class MutateResult(NamedTuple):
 
     `matched` says that its match conditions hold, `dirty` that a mutation was applied, even without a change.
     `failurePolicy` decides about `errors`, which are in order; `status` ends the request. `unknown` says what the
-    effect depends on; then `object` is `Missing` too, unless its known part cannot change. `shown` is the form of the
+    effect depends on. Then `object` is `Missing` too, unless its known part cannot change. `shown` is the form of the
     objects for everything that follows.
     """
 
@@ -122,7 +122,9 @@ class Mutator:
         shown: Shown = AS_IT_CAME,
         observer: MutationObserver | None = None,
     ) -> MutateResult:
-        """Mutate `value`, with `inputs` for everything else; `shown` is the form in which earlier policies left the objects.
+        """Mutate `value`, with `inputs` for everything else.
+
+        `shown` is the form in which earlier policies left the objects.
 
         Without a patcher the schema of the kind is unknown, and so is the result.
         """
@@ -225,7 +227,7 @@ class Mutator:
         object_inputs: Inputs,
         patcher: ObjectPatcher | None,
     ) -> Change | Unknown:
-        """Return the effect of a mutation by evaluating it; raises like `_change`."""
+        """Return the effect of a mutation by evaluating it. Raise like `_change`."""
         if compiled.error:
             raise MutationError(compiled.error)
         evaluated = evaluations(self._compiler, object_inputs, RUNTIME_BUDGET, exact=self._joins_lists).evaluate(

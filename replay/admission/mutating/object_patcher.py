@@ -45,7 +45,7 @@ def internal_error(cause: str) -> StatusError:
 
 
 def with_json_patch(value: JSON, operations: list[dict[str, Any]]) -> JSON:
-    """Return a value after a policy's JSON patch; the same value if a `test` fails. Raises `MutationError`."""
+    """Return a value after a policy's JSON patch. The same value if a `test` fails. Raise `MutationError`."""
     try:
         return json_patch.apply(value, operations, explicit_null=True)
     except TestFailed:
@@ -80,7 +80,7 @@ class ObjectPatcher:
         self._merge_schema = schema if mergeable else None
 
     def settle(self, value: JSON, old: JSON = None, *, lenient: bool = False) -> JSON:
-        """Return the object as the server holds it after decoding and defaulting; raises `DecodeError`.
+        """Return the object as the server holds it after decoding and defaulting. Raise `DecodeError`.
 
         `lenient` allows integers as doubles, for values that were never JSON.
         """
@@ -93,14 +93,14 @@ class ObjectPatcher:
         return settled
 
     def apply_configuration(self, value: JSON, configuration: dict[str, Any]) -> JSON:
-        """Return the object with an apply configuration merged in and settled; raises `MutationError`."""
+        """Return the object with an apply configuration merged in and settled. Raise `MutationError`."""
         try:
             return self.settle(self.merge(value, configuration), value, lenient=True)
         except DecodeError as error:
             raise MutationError(f"unable to convert unstructured object to {self._shown_kind}: {error}") from None
 
     def merge(self, value: JSON, configuration: dict[str, Any], *, replaces_atomics: bool = False) -> JSON:
-        """Return the object with an apply configuration merged in, before the server settles it; raises `MutationError`."""
+        """Return the object with an apply configuration merged in, before the server settles it. Raise `MutationError`."""
         patch = {**configuration, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
         if self._merge_schema is None:
             text = f"failed to convert patch object to typed object: no corresponding type for {self._shown_kind}"
@@ -124,7 +124,7 @@ class ObjectPatcher:
         return value if changed is value else self.decode(changed, value, strict=True)
 
     def decode(self, obj: JSON, old: JSON, *, strict: bool) -> JSON:
-        """Return a patched object as the server decodes it; raises `StatusError`."""
+        """Return a patched object as the server decodes it. Raise `StatusError`."""
         check_object(obj)
         api_version, kind = obj.get("apiVersion"), obj.get("kind")
         if (api_version or self._kind.api_version, kind or self._kind.kind) != (

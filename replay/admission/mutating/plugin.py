@@ -59,7 +59,7 @@ Bound = BoundBinding[MutatingAdmissionPolicyBinding]
 
 
 class Invocation(NamedTuple):
-    """A policy with a matching binding and parameter; `unknown` says what the match depends on."""
+    """A policy with a matching binding and parameter. `unknown` says what the match depends on."""
 
     hook: Hook
     binding: MutatingAdmissionPolicyBinding
@@ -99,7 +99,7 @@ class Reinvocation(Struct):
 
 
 class MutatingResult(Struct):
-    """Result of one pass; `object` is the resulting object.
+    """Result of one pass. `object` is the resulting object.
 
     `denials` end the request. `should_reinvoke` asks for a second pass of all mutating plugins.
     """
@@ -156,7 +156,7 @@ class MutatingAdmission:
         return self._mutators[key]
 
     def candidates(self, attributes: Attributes, lister: Lister) -> tuple[tuple[Planned, ...], ...] | None:
-        """Return for each set the policies that may match, None if there are none; the plugin ignores DELETE."""
+        """Return for each set the policies that may match, None if there are none. The plugin ignores DELETE."""
         return None if attributes.operation is Operation.DELETE else self._index.candidates(attributes, lister)
 
     def request(self, attributes: Attributes, lister: Lister, changes: Changes) -> MutatingRequest:

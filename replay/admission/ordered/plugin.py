@@ -61,7 +61,7 @@ class Asking(Struct):
 
 
 class Context(Struct, frozen=True, dict=True):
-    """Inputs for compiling plugins; `schemas` include custom kinds, `authorizer` answers for a lister's time."""
+    """Inputs for compiling plugins. `schemas` include custom kinds, `authorizer` answers for a lister's time."""
 
     version: KubernetesVersion
     discovery: Discovery
@@ -99,7 +99,7 @@ class AdmitterWatch(Admitter, Protocol):
     """Observed mutating plugin of one set on one request, with its explanation."""
 
     def explained(self, number: int, refused: str) -> Explanation:
-        """Explain a pass, counted from 1; `refused` says why it did not run, if so."""
+        """Explain a pass, counted from 1. `refused` says why it did not run, if so."""
         ...
 
 
@@ -112,7 +112,7 @@ class ValidatorWatch(RequestValidator, Protocol):
         ...
 
     def explained(self, refused: str) -> Explanation:
-        """Explain the phase; `refused` says why it did not run, if so."""
+        """Explain the phase. `refused` says why it did not run, if so."""
         ...
 
 
@@ -125,7 +125,7 @@ class CompiledPlugin(Protocol):
         ...
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
-        """Return, for each set, the mutating step of this request; None if no set has one."""
+        """Return, for each set, the mutating step of this request, or None if no set has one."""
         ...
 
     def validator(self, asking: Asking) -> RequestValidator | None:
@@ -133,7 +133,10 @@ class CompiledPlugin(Protocol):
         ...
 
     def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> AdmitterWatch | None:
-        """Return the observed mutating phase of one set, None without one; `manifests` may have webhooks that are not called."""
+        """Return the observed mutating phase of one set, None without one.
+
+        `manifests` may have webhooks that are not called.
+        """
         ...
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatorWatch | None:

@@ -172,7 +172,7 @@ def _without(manifests: ManifestSet, names: set[str]) -> ManifestSet:
 def changed_kinds(current: ManifestSet, candidate: ManifestSet, *, bare: bool = False) -> set[tuple[str, str]]:
     """Return the kinds of objects that two sets lay over the cluster differently.
 
-    `bare` ignores metadata; an object that only the candidate has then counts as an existing one.
+    `bare` ignores metadata. An object that only the candidate has then counts as an existing one.
     """
     if current.objects == candidate.objects and not candidate.removed:
         return set()
@@ -193,7 +193,7 @@ def changed_kinds(current: ManifestSet, candidate: ManifestSet, *, bare: bool = 
 
 
 def _content(obj: JSON) -> JSON:
-    """Return an object's content without identity and metadata; None for no object."""
+    """Return an object's content without identity and metadata, or None for no object."""
     return None if obj is None else {key: obj[key] for key in obj if key not in ("apiVersion", "kind", "metadata")}
 
 

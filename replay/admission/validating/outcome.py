@@ -37,7 +37,7 @@ class OutcomeCollector:
     """Collects denials, warnings, audit annotations and undetermined policies, in the server's order."""
 
     def __init__(self, server: KubernetesVersion) -> None:
-        """Start empty; the annotations are those of the `server` version."""
+        """Start empty. The annotations are those of the `server` version."""
         self._server = server
         self._denials: list[Denial] = []
         self._warnings: list[str] = []

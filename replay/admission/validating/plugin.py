@@ -127,7 +127,7 @@ class ValidatingAdmission:
         attributes: Attributes,
         lister: Lister,
     ) -> list[Decision]:
-        """Return the decisions if each set validates an object of its own; `objects` are in the order of the sets.
+        """Return the decisions if each set validates an object of its own. `objects` are in the order of the sets.
 
         Decisions about an object other than the first say which denials the mutation causes or prevents.
         """
@@ -214,7 +214,7 @@ class _Request:
         return decision or plan.decisions.remember(key, self._dispatched(plan.hooks, dict(results)))
 
     def _dispatched(self, hooks: Sequence[Planned], results: Mapping[int, ValidateResult]) -> Decision:
-        """Return the decision; `results` are those of the hooks that certainly match."""
+        """Return the decision. `results` are those of the hooks that certainly match."""
         outcome = OutcomeCollector(self._admission.version)
         for index, planned in enumerate(hooks):
             if planned.match is None:

@@ -65,7 +65,7 @@ class PolicyAuditAnnotation(NamedTuple):
 class ValidateResult(NamedTuple):
     """The decisions in the order of the validations, or a single one of the policy as a whole.
 
-    `unknown` are the missing inputs on which it depends whether there is any decision; then there are none here.
+    `unknown` are the missing inputs on which it depends whether there is any decision. Then there are none here.
     """
 
     decisions: tuple[PolicyDecision, ...] = ()

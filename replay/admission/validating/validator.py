@@ -139,7 +139,10 @@ class Validator:
         )
 
     def decide(self, shared: SharedEvaluation) -> ValidateResult:
-        """Return the result, from expressions that all policies share; `NO_DECISION` stands for every result without effect."""
+        """Return the result, from expressions that all policies share.
+
+        `NO_DECISION` stands for every result without effect.
+        """
         values = self._values(shared)
         if values is None:
             result = self._decided(shared, None)
@@ -301,7 +304,7 @@ def _denies(evaluated: Evaluated | None) -> bool:
 
 
 def denial(validation: Validation, message: Evaluated | None) -> PolicyDecision:
-    """Return the denial by a false validation; `message` is its evaluated message expression, None if it has none."""
+    """Return the denial by a false validation. `message` is its evaluated message expression, None if it has none."""
     reason = validation.reason or DEFAULT_REASON
     if message is not None and message.unknown:
         return PolicyDecision(Action.DENY, DecisionEvaluation.DENY, "", reason, message.unknown)
@@ -313,7 +316,7 @@ def denial(validation: Validation, message: Evaluated | None) -> PolicyDecision:
 def audit_annotation(
     key: str, compiled: CompiledExpression, evaluated: Evaluated | None, failure_policy: FailurePolicy
 ) -> PolicyAuditAnnotation:
-    """Return the effect of an audit annotation; `evaluated` is None if the expression does not compile."""
+    """Return the effect of an audit annotation. `evaluated` is None if the expression does not compile."""
     error = _error_of(compiled, evaluated)
     if error is not None:
         if failure_policy is FailurePolicy.IGNORE:

@@ -31,9 +31,9 @@ class WebhookReview(Struct, frozen=True):
 
 
 class WebhookAnswer(Struct, frozen=True):
-    """The answer of a webhook; `error` says why there is no usable answer (the text after `failed calling webhook`).
+    """The answer of a webhook. `error` says why there is no usable answer (the text after `failed calling webhook`).
 
-    `status` is the `metav1.Status` of a refusal; `patch` are the operations of a mutating webhook. `undecodable_patch`
+    `status` is the `metav1.Status` of a refusal. `patch` are the operations of a mutating webhook. `undecodable_patch`
     says why its patch is invalid, if that is the error. `is_late` says that the answer did not come in time. A policy
     engine in this process adds details: `policies` are those that refuse, `places` where in them. `unknown` are the
     undetermined policies with their reasons, `mutated` the changes of each policy.
@@ -66,7 +66,7 @@ class WebhookBackend(Protocol):
     """Source of a webhook's answers."""
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """Return the answers in the order of the reviews, which are sent at the same time; `Missing` for an unavailable one."""
+        """Return the answers in the order of the reviews, which are sent at the same time, or `Missing` for an unavailable one."""
         ...
 
 

@@ -63,7 +63,7 @@ _known: IdentityMap[object, tuple[WebhookEngine, ...]] = IdentityMap()
 
 
 def check_engines(manifests: ManifestSet) -> tuple[str, ...]:
-    """Return the names of cluster objects that an engine refuses; raise ManifestError for one in a file of the set."""
+    """Return the names of cluster objects that an engine refuses. Raise ManifestError for one in a file of the set."""
     engines = engines_of(manifests)
     refused = [each for engine in engines for each in engine.refused]
     for each in (*refused, *(each for engine in engines for each in engine.refused_if_new)):

@@ -211,7 +211,7 @@ class MutatingWebhookPlugin:
         *,
         reinvoke: bool,
     ) -> Object:
-        """Return the object after one webhook; `answer` says how the webhook is called."""
+        """Return the object after one webhook. `answer` says how the webhook is called."""
         if isinstance(answer, Denial):
             effects.denials.append(answer)
         elif isinstance(answer, Missing):

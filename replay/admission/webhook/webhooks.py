@@ -37,7 +37,7 @@ Phase = Literal["mutating", "validating"]
 
 
 class WebhookHook(Struct, frozen=True):
-    """A compiled webhook; `index` is its position among all webhooks of the plugin, as audit annotations count them."""
+    """A compiled webhook. `index` is its position among all webhooks of the plugin, as audit annotations count them."""
 
     configuration: str
     static: bool
@@ -91,7 +91,7 @@ class MatchConditions:
     def match(
         self, bindings: Callable[[], dict[str, Any]], observer: ConditionsObserver | None = None
     ) -> MatchConditionsResult:
-        """Return whether all conditions hold; `bindings` is called only if there are conditions."""
+        """Return whether all conditions hold. `bindings` is called only if there are conditions."""
         if not self._webhook.match_conditions:
             return MATCHES
         inputs = bindings()

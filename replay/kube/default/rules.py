@@ -107,7 +107,7 @@ FILLED: Mapping[str, Mapping[str, Any]] = {
 
 
 def _own(struct: StructFields, field: str) -> StructFields:
-    """Return the struct in a field as a copy that may be changed; an empty one if there is none."""
+    """Return the struct in a field as a copy that may be changed, or as an empty one if there is none."""
     struct[field] = owned = dict(struct.get(field) or {})
     return owned
 

@@ -91,7 +91,7 @@ class Writer(NamedTuple):
 
 
 def managers_of(entries: Sequence[JSON], api_version: str) -> Managers:
-    """Parse `metadata.managedFields`; raises `ForeignVersionError`, and `MergeError` for malformed entries."""
+    """Parse `metadata.managedFields`. Raise `ForeignVersionError`, and `MergeError` for malformed entries."""
     managers = {}
     for entry in entries:
         version, operation = entry.get("apiVersion"), entry.get("operation")

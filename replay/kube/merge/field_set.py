@@ -38,7 +38,7 @@ class Comparison(NamedTuple):
 
 
 def decoded(fields: JSON) -> FieldSet:
-    """Parse a `FieldsV1`; raises `MergeError` for other values."""
+    """Parse a `FieldsV1`. Raise `MergeError` for other values."""
     try:
         return frozenset(_decoded(fields, ()))
     except (AttributeError, orjson.JSONDecodeError) as error:
@@ -106,7 +106,10 @@ def apart_from(fields: FieldSet, excluded: FieldSet) -> FieldSet:
 
 
 def fields_of(atom: Atom, value: JSON) -> FieldSet:
-    """Return the fields that a configuration sets (`TypedValue.ToFieldSet`); raises `MergeError` for an item without a key."""
+    """Return the fields that a configuration sets (`TypedValue.ToFieldSet`).
+
+    Raise `MergeError` for an item without a key.
+    """
     return frozenset(path for path in _fields(atom, value, ()) if path)
 
 

@@ -23,11 +23,11 @@ _UNDEFINED = _Undefined()
 
 
 class MergeError(Exception):
-    """The apply configuration cannot be merged; `str()` is the server's text."""
+    """The apply configuration cannot be merged. `str()` is the server's text."""
 
 
 def item_key(atom: ListAtom, item: JSON) -> tuple[Any, ...]:
-    """Return the hashable key of a list map's or set's item; raises `MergeError` if it has none."""
+    """Return the hashable key of a list map's or set's item. Raise `MergeError` if it has none."""
     if not atom.keys:
         return ("", _set_key(item))
     if item is None:

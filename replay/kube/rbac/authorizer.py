@@ -333,7 +333,7 @@ class RBACAuthorizers:
 
 
 def _objects(lister: Lister, namespace: str) -> list[Sequence[JSON]]:
-    """Return all RBAC objects of a namespace and the cluster; empty if some are unknown."""
+    """Return all RBAC objects of a namespace and the cluster, empty if some are unknown."""
     listed = [lister.list(kind, None) for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE)]
     listed += [lister.list(kind, namespace) for kind in (ROLE_BINDING, ROLE)] if namespace else []
     objects = [each for each in listed if not isinstance(each, Missing)]

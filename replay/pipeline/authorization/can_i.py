@@ -102,7 +102,7 @@ def _attributes(path: Path, number: int, line: bytes) -> AuthorizationAttributes
 
 
 class AccessQuestion(Struct, frozen=True):
-    """One question from the command line; `target` is a resource, `resource/name` or a URL path."""
+    """One question from the command line. `target` is a resource, `resource/name` or a URL path."""
 
     verb: str
     target: str

@@ -29,7 +29,7 @@ from replay.pipeline.scenario import Scenario
 
 
 class AuthorizationQuestion(Struct, frozen=True):
-    """Search criteria; `*` is a wildcard in texts, None matches everything."""
+    """Search criteria. `*` is a wildcard in texts, None matches everything."""
 
     decision: str | None = None
     reason: str | None = None

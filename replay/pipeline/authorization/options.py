@@ -40,7 +40,7 @@ class NamedAnswers(Struct, frozen=True):
 
 
 def webhook_names(configurations: Iterable[AuthorizationConfiguration]) -> dict[str, int]:
-    """Return the webhooks of some chains with their timeouts in nanoseconds; the longest counts if they differ."""
+    """Return the webhooks of some chains with their timeouts in nanoseconds. The longest counts if they differ."""
     timeouts: dict[str, int] = {}
     for configuration in configurations:
         for each in configuration.authorizers:
@@ -50,10 +50,10 @@ def webhook_names(configurations: Iterable[AuthorizationConfiguration]) -> dict[
 
 
 def named_answers(options: Sequence[str], timeouts: Mapping[str, int]) -> NamedAnswers:
-    """Return the answers that options name; `timeouts` are the timeouts of the chains' webhooks by name.
+    """Return the answers that options name. `timeouts` are the timeouts of the chains' webhooks by name.
 
-    A file in several options is read once. Raises ReplayError for an invalid option, an unknown or repeated name, and
-    an unusable file or URL.
+    A file in several options is read once. Raise ReplayError for an invalid option, an unknown or repeated name, and an
+    unusable file or URL.
     """
     by_name: dict[str, AuthorizerAnswers] = {}
     files: dict[str, RecordedAnswers] = {}

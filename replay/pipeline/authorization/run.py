@@ -101,7 +101,7 @@ def authorization_changes(manifests: Manifests, inputs: AuthorizationInputs | No
 
 
 def replay_authorization(store: Store, inputs: AuthorizationInputs, job: Job) -> Authorized:
-    """Replay every request of a store with both chains; `job` has the history of the log."""
+    """Replay every request of a store with both chains. `job` has the history of the log."""
     questions = read_questions(store)
     replayed = AuthorizationReplay(store, chains_of(store, inputs, job, questions.values()), questions, job.within)
     summary, gate = summarized(replayed)
@@ -113,7 +113,7 @@ def replay_authorization(store: Store, inputs: AuthorizationInputs, job: Job) ->
 def chains_of(
     store: Store, inputs: AuthorizationInputs, job: Job, questions: Collection[AuthorizationAttributes]
 ) -> Chains:
-    """Return the chains of both sets over the time of a store, for some questions; `job` has the history of the log."""
+    """Return the chains of both sets over the time of a store, for some questions. `job` has the history of the log."""
     if not any(map(asks_graph, questions)):
         return Chains(job.cluster, inputs.sides, inputs.answers, inputs.versions, began=job.began)
     job, lookups = looked_up(store, job, {*map(str, RBAC_RESOURCES), *_GRAPH_RESOURCES})

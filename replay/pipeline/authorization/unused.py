@@ -172,7 +172,7 @@ class _Needs(Struct):
         told: tuple[bool, str | None],
         times: tuple[int, int, int],
     ) -> None:
-        """Count equal requests; `told` says whether they created an object, and holds the reason in the log."""
+        """Count equal requests. `told` says whether they created an object, and holds the reason in the log."""
         created, reason = told
         grants = self.chains.grants_of((rbac, NO_GRAPH), attributes.user, attributes.namespace)[0]
         marks, sources, others = self._of(grants, attributes)
@@ -238,7 +238,7 @@ def _told_grants(objects: Sequence[JSON]) -> Iterator[tuple[str, Grant]]:
 
 
 def _marks(grant: Grant, attributes: AuthorizationAttributes) -> Iterator[_Mark]:
-    """Yield the permissions of a grant that allow a request; nothing if it is uncertain that the user has them."""
+    """Yield the permissions of a grant that allow a request, nothing if it is uncertain that the user has them."""
     if grant.subject is None or grant.unless is not None:
         return
     for rule in grant.rules:

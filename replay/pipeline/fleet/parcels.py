@@ -82,7 +82,7 @@ class Parcels:
         self._storage.put(self._place(name), self._run.seal(name.encode(), content) + content)
 
     def get(self, name: str) -> Any:
-        """Return a value; raises `FileNotFoundError`, and `StoreError` for a value of another run."""
+        """Return a value. Raise `FileNotFoundError`, and `StoreError` for a value of another run."""
         sealed = self._storage.read(self._place(name))
         seal, content = sealed[:_SEAL], sealed[_SEAL:]
         self._require(seal, self._run.seal(name.encode(), content), name)
@@ -106,7 +106,7 @@ class Parcels:
         return _Unpacker(io.BytesIO(content), self).load()
 
     def named(self, path: Path) -> tuple[str, str] | None:
-        """Return a path's portable name; None for paths outside of the run."""
+        """Return a path's portable name, or None for paths outside of the run."""
         if not is_of_one_run(path):
             return None
         if path.is_dir():
@@ -132,7 +132,7 @@ class Parcels:
         return "part", part.number, name
 
     def part(self, number: int, segments: str) -> StorePart:
-        """Return the part of a portable name; its files are fetched and checked."""
+        """Return the part of a portable name. Its files are fetched and checked."""
         if segments not in self._catalogs:
             self._catalogs[segments] = Catalog(segments=self.get(segments))
         catalog = portion(self._catalogs[segments], number)

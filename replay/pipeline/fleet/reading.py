@@ -1,4 +1,7 @@
-"""Ingest of files by a fleet: workers read whole batches of files that they see as this machine does; other files are read here."""
+"""Ingest of files by a fleet: workers read whole batches of files that they see as this machine does.
+
+Other files are read here.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ Rows = dict[str, Path]
 
 
 class FleetReader(Struct, frozen=True):
-    """Reads batches with the workers of an executor. See `BatchReader`; `spool` is a directory of this run."""
+    """Reads batches with the workers of an executor. See `BatchReader`. `spool` is a directory of this run."""
 
     executor: Executor
     spool: Path
@@ -45,7 +48,7 @@ class FleetReader(Struct, frozen=True):
 class NamedBatch(NamedTuple):
     """A batch whose files have names by which other processes find them.
 
-    Files of a bucket are verified by their `digests`, in the order of the files; other files have an empty digest.
+    Files of a bucket are verified by their `digests`, in the order of the files. Other files have an empty digest.
     """
 
     batch: Batch
@@ -66,7 +69,7 @@ class BatchJob(Struct, frozen=True):
     parts: int
 
     def run(self, named: NamedBatch) -> Rows | None:
-        """Return the rows of a batch; None if a file differs from the one that was found, or must be read by itself."""
+        """Return the rows of a batch, or None if a file differs from the one that was found, or must be read by itself."""
         batch = named.batch
         with ExitStack() as held:
             files_here = [
@@ -91,7 +94,7 @@ def _name(file: LogFile) -> str:
 
 
 def _seen(file: ReadFile, digest: str, spool: Path, held: ExitStack) -> ReadFile | None:
-    """Return a file as this machine sees it if it is the same, by its digest or otherwise by size and time; None if not."""
+    """Return a file as this machine sees it if it is the same, by its digest or otherwise by size and time, or None if not."""
     own = spool / f"file-{file.number}"
     own.mkdir(exist_ok=True)
     try:

@@ -39,7 +39,7 @@ _DEFAULT = Options()
 def explain(
     scenario: Scenario, audit_id: str, progress: Progress, *, item: int = 0, options: Options = _DEFAULT
 ) -> Explained:
-    """Explain a request; `item` counts the objects of a `deletecollection`. Raises ReplayError for an unknown auditID.
+    """Explain a request. `item` counts the objects of a `deletecollection`. Raise ReplayError for an unknown auditID.
 
     Of the options only those about authorization, `redact` and the kcp workspaces of the request have an effect.
     """
@@ -75,7 +75,7 @@ def explain(
 
 
 def _in(patterns: Sequence[str], requests: Iterable[ReplayRequest], job: Job) -> Iterator[ReplayRequest]:
-    """Yield the requests; raises ReplayError for one outside of the kcp workspaces that the patterns select."""
+    """Yield the requests. Raise ReplayError for one outside of the kcp workspaces that the patterns select."""
     for request in requests:
         path = job.where(request.record).workspace
         if patterns and not any(fnmatchcase(path, pattern) for pattern in patterns):

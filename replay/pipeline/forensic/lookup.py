@@ -103,7 +103,7 @@ def _observed(store: Store, owners: Owners, *, redact: bool) -> tuple[PastDecisi
 
 
 def _with_known_policy(store: Store, question: LookupFilter, manifests: Manifests) -> LookupFilter:
-    """Return the question with the policy's full name; raises ReplayError for an ambiguous part."""
+    """Return the question with the policy's full name. Raise ReplayError for an ambiguous part."""
     name = question.policy
     if not name or WILDCARDS & set(name):
         return question

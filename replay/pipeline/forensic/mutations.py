@@ -201,7 +201,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
 
 
 def _webhook_claims(record: RequestRecord, home: str) -> Iterator[AttributedPaths]:
-    """Yield the patches in the annotations; `home` is the kcp workspace of the webhooks and policies."""
+    """Yield the patches in the annotations. `home` is the kcp workspace of the webhooks and policies."""
     for entry in observe(record).mutations:
         if entry.mutated and entry.patch is not None:
             paths = (operation.get("path") for operation in entry.patch if isinstance(operation, dict))
@@ -229,7 +229,7 @@ def _shard_claims(record: RequestRecord, body: JSON, stored: JSON) -> Iterator[A
 
 
 def _named(actor: Actor, name: str, record: RequestRecord, decision: Decision) -> tuple[Actor, str]:
-    """Return the actor; an unknown one gets the known details."""
+    """Return the actor. An unknown one gets the known details."""
     if actor is not Actor.UNKNOWN:
         return actor, name
     silent = [each.webhook for each in observe(record).mutations if each.mutated and each.patch is None]

@@ -27,7 +27,7 @@ def question_names() -> list[str]:
 
 
 def query_text(query: str) -> str:
-    """Return the SQL of a query's name, a file or a text; raises ReplayError with near matches."""
+    """Return the SQL of a query's name, a file or a text. Raise ReplayError with near matches."""
     if query in queries.names():
         return queries.text(query)
     path = Path(query)
@@ -46,7 +46,7 @@ def query_text(query: str) -> str:
 def run_query(
     scenario: Scenario, query: str, parameters: Mapping[str, str], progress: Progress, *, redact: bool = True
 ) -> pl.DataFrame:
-    """Return the rows of a query; raises ReplayError if it is no SELECT or fails."""
+    """Return the rows of a query. Raise ReplayError if it is no SELECT or fails."""
     text = query_text(query)
     with store_of(scenario, progress) as store, scratch() as temporary:
         reader = StoreReader(store.tables, str(temporary), threads=os.cpu_count() or 1, redact=redact)

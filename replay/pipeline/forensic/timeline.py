@@ -27,7 +27,7 @@ _UNTOLD = frozenset({"metadata.managedFields", "metadata.resourceVersion"})
 
 
 class TimelineResource(NamedTuple):
-    """Group, resource and kind of an object; the log may not tell the kind."""
+    """Group, resource and kind of an object. The log may not tell the kind."""
 
     group: str
     resource: str

@@ -59,11 +59,11 @@ class WorkspaceNames(Struct, frozen=True):
     paths: Mapping[str, str] = field(default_factory=dict)
 
     def path(self, cluster: str) -> str:
-        """Return the path of a workspace; its logical cluster if the path is unknown."""
+        """Return the path of a workspace, or its logical cluster if the path is unknown."""
         return self.paths.get(cluster) or cluster
 
     def cluster(self, path: str) -> str:
-        """Return the logical cluster of a path; the path itself if the cluster is unknown."""
+        """Return the logical cluster of a path, or the path itself if the cluster is unknown."""
         return next((cluster for cluster, path_of_cluster in self.paths.items() if path_of_cluster == path), path)
 
     def matches(self, cluster: str, pattern: str) -> bool:

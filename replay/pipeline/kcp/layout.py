@@ -27,7 +27,7 @@ _NOT_WORKSPACES = frozenset(
 
 
 def workspace_folders(path: Path | None) -> dict[str, Path] | None:
-    """Return the folders of a directory by workspace path; None if the directory has another layout."""
+    """Return the folders of a directory by workspace path, or None if the directory has another layout."""
     if path is None or not path.is_dir():
         return None
     entries = [entry for entry in sorted(path.iterdir()) if not entry.name.startswith(".")]

@@ -41,7 +41,7 @@ class _WorkspaceChange(Struct, frozen=True, dict=True):
         return bool(self.objects or self.earlier)
 
     def of_kind(self, group: str, kind: str) -> dict[str, JSON]:
-        """Return the changed cluster-scoped objects of a kind by name; null for removed ones."""
+        """Return the changed cluster-scoped objects of a kind by name, null for removed ones."""
         objects: dict[str, JSON] = {}
         for obj in self.earlier:
             if key_of(obj)[:2] == (group, kind):
@@ -155,7 +155,7 @@ class Workspaces(Struct, frozen=True):
     is_rehearsed: bool = False
     """A flag that the candidate's server has another version, or that webhooks of one set are down."""
     only: frozenset[str] = frozenset()
-    """Names of the only validating policies that run; empty for all."""
+    """Names of the only validating policies that run, empty for all."""
 
 
 _GIVE_EXPORTS = "give a snapshot with the APIExports of its workspace"

@@ -98,12 +98,12 @@ def _policies(folders: Mapping[str, Folder] | None, names: WorkspaceNames) -> Po
 
 
 WorkspacePair = tuple[str, str]
-"""Paths of the workspace of a request and of the workspace whose policies decide; empty if unknown."""
+"""Paths of the workspace of a request and of the workspace whose policies decide, empty if unknown."""
 NOWHERE: WorkspacePair = ("", "")
 
 
 class Places(Struct):
-    """Workspaces of a log's requests, by auditID; empty outside kcp."""
+    """Workspaces of a log's requests, by auditID, empty outside kcp."""
 
     by_audit_id: dict[str, WorkspacePair] = field(default_factory=dict)
     resources: Mapping[tuple[str, str, str], frozenset[WorkspacePair]] = field(default_factory=dict)

@@ -50,7 +50,7 @@ class _Change(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Baseline and candidate set of a workspace; the same object if they are equal."""
+    """Baseline and candidate set of a workspace, the same object if they are equal."""
 
     current: ManifestSet
     candidate: ManifestSet

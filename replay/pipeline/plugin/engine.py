@@ -27,7 +27,7 @@ ENGINES: Final[Mapping[str, str]] = {
 
 
 class EngineCase(Struct, frozen=True):
-    """One request at the mutating and the validating webhook; None for a phase that it did not reach.
+    """One request at the mutating and the validating webhook, or None for a phase that it did not reach.
 
     The requests are AdmissionRequests (`admission.k8s.io/v1`).
     """
@@ -47,7 +47,7 @@ Requests that are allowed and unchanged may have no line. Raises ManifestError f
 
 
 def engine_results(name: str, config: Path, cases: Sequence[Path], scenario: Scenario) -> Iterator[dict[str, JSON]]:
-    """Yield the result lines of an engine in the order of the cases; raises ReplayError for unusable input."""
+    """Yield the result lines of an engine in the order of the cases. Raise ReplayError for unusable input."""
     if not cases:
         raise ReplayError("no requests: give files of AdmissionRequests with --cases")
     if scenario.logs or scenario.store is not None:
@@ -59,7 +59,7 @@ def engine_results(name: str, config: Path, cases: Sequence[Path], scenario: Sce
 
 
 def engine_cases(path: Path) -> Iterator[EngineCase]:
-    """Yield the cases of a file; raise ReplayError with file and line for an invalid case.
+    """Yield the cases of a file. Raise ReplayError with file and line for an invalid case.
 
     A line is {id, mutating, validating} or {id, request}. In the second form both phases have the same request.
     """

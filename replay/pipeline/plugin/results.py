@@ -59,7 +59,7 @@ def _phase_line(phase: PhaseResult) -> dict[str, JSON]:
 def case_results(
     plugin: Plugin, world: PluginWorld, cases: Iterable[tuple[int, bytes]], path: str
 ) -> Iterator[dict[str, JSON]]:
-    """Yield one result line per case, in order; raises ReplayError with file and line for an invalid case."""
+    """Yield one result line per case, in order. Raise ReplayError with file and line for an invalid case."""
     for number, line in cases:
         try:
             case = orjson.loads(line)
@@ -143,7 +143,10 @@ _WRITES = Chosen("verb not in ('list', 'watch', 'deletecollection')")
 def plugin_results(
     name: str, config: Path, cases: Sequence[Path], scenario: Scenario, progress: Progress
 ) -> Iterator[dict[str, JSON]]:
-    """Yield the result lines of a plugin or policy engine, recorded requests first; raise ReplayError for unusable input."""
+    """Yield the result lines of a plugin or policy engine, recorded requests first.
+
+    Raise ReplayError for unusable input.
+    """
     if name in ENGINES:
         yield from engine_results(name, config, cases, scenario)
         return

@@ -70,7 +70,7 @@ _IGNORED = frozenset({"name", "recorded"})
 
 
 def read_config(path: Path, name: str) -> PluginConfig:
-    """Return a plugin's configuration; raises ManifestError for other documents."""
+    """Return a plugin's configuration. Raise ManifestError for other documents."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -32,7 +32,7 @@ def progress_to(path: Path) -> Callable[[str, int, int], None]:
 
 
 def read_progress(path: Path) -> tuple[str, int, int]:
-    """Return activity, amount done and total; empty if nothing is known yet."""
+    """Return activity, amount done and total, empty if nothing is known yet."""
     try:
         what, done, total = json.loads(path.read_bytes())
     except (OSError, ValueError):

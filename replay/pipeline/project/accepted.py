@@ -22,7 +22,7 @@ _FIELDS = ("policy", "namespace", "workload", "reason", "expires")
 
 
 def read_accepted(path: Path) -> tuple[Acceptance, ...]:
-    """Return a file's entries; raises ReplayError with the place of an error."""
+    """Return a file's entries. Raise ReplayError with the place of an error."""
     return _entries(read_documents(path))
 
 
@@ -60,7 +60,7 @@ def _entry(document: CaseDocument, number: int, value: JSON) -> Acceptance:
 
 
 def expiry(text: str, today: date) -> date | None:
-    """Return the day of `--expires`: a day, a duration from today such as `90d`, or `never` (None); raises ReplayError."""
+    """Return the day of `--expires`: a day, a duration from today such as `90d`, or `never` (None). Raise ReplayError."""
     if text == "never":
         return None
     try:

@@ -39,7 +39,7 @@ _CUT = "\u2026"
 
 
 def resolve_policy_names(name: str, names: Collection[str], place: str = "--policy") -> set[str]:
-    """Return the known names that match; raises ReplayError with near matches for none or several, at `place`.
+    """Return the known names that match. Raise ReplayError with near matches for none or several, at `place`.
 
     A name without wildcards is complete, lacks the static suffix, or is a unique prefix or part. The first reading that
     fits counts, so `team-label` is not also `default-team-label`.
@@ -160,7 +160,7 @@ _OF_BATCHES = (
 
 
 def _workspaces(store: Store) -> str:
-    """Return an SQL expression for the path of a request's workspace; raises ReplayError for a log without workspaces."""
+    """Return an SQL expression for the path of a request's workspace. Raise ReplayError for a log without workspaces."""
     rows = store.answer("workspaces")
     if not rows:
         raise ReplayError("the log has no workspaces: it is not of kcp", path="--workspace")

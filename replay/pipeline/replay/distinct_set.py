@@ -19,7 +19,7 @@ from replay.reconstruct.server.builtin import REPRODUCED
 def distinct_sets(
     sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False, again: bool = False
 ) -> Sets:
-    """Return the parts of both sets that must run; `names` are webhooks and plugins with a source of answers.
+    """Return the parts of both sets that must run. `names` are webhooks and plugins with a source of answers.
 
     `with_plugins` keeps plugins that both sets configure alike. Their changes, which the log shows, are only made
     `again` if that is set.

@@ -246,7 +246,7 @@ def kept_results(  # noqa: PLR0913 - what results depend on
     *,
     keeps_met: bool,
 ) -> KeptResults:
-    """Return a store's results for two sets; `base` is everything else that they depend on, except this code.
+    """Return a store's results for two sets. `base` is everything else that they depend on, except this code.
 
     `selector` returns, for criteria, a function that says whether they may match a class. `keeps_met` says that
     requests are kept as they reach the validating phase.

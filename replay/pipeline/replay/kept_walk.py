@@ -266,7 +266,10 @@ class KeptWalks:
         return (entry.notes[0].block, entry.notes[0].number) if entry is not None and entry.notes else (-1, -1)
 
     def walk(self, context: bytes, identity: int, owners: Callable[[str], bytes]) -> ObjectWalk | None:
-        """Return the saved walk of an object if it is still valid, None otherwise; `owners` returns the digest of an owner's differences."""
+        """Return the saved walk of an object if it is still valid, None otherwise.
+
+        `owners` returns the digest of an owner's differences.
+        """
         entry = self._entries.get(context)
         if entry is None or any(owners(uid) != differing for uid, differing in entry.owners.items()):
             return None
@@ -344,7 +347,7 @@ class WaveWalks:
         return frozenset(self._keys.values()) - {self._keys[walk.identity] for walk in self._walks}
 
     def all(self, walks: Iterable[ObjectWalk], *, in_order: bool) -> Iterator[ObjectWalk]:
-        """Yield all walks, kept and new, in order; `in_order` means by part, as stored."""
+        """Yield all walks, kept and new, in order. `in_order` means by part, as stored."""
         walks = self._keeping(walks)
         yield from merge(self._walks, walks if in_order else sorted(walks, key=self._place), key=self._place)
 

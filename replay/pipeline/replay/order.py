@@ -23,7 +23,7 @@ class _Place(NamedTuple):
 
 
 class LoggedRequest(NamedTuple):
-    """A request that reached admission; `validated` is None if it did not reach the last plugins."""
+    """A request that reached admission. `validated` is None if it did not reach the last plugins."""
 
     request: ReplayRequest
     original: Attributes
@@ -37,7 +37,7 @@ class LoggedRequest(NamedTuple):
 
 
 def logged_request(request: ReplayRequest, *, for_quotas: bool = False) -> LoggedRequest | None:
-    """Return the attributes of both phases; None for a request outside admission.
+    """Return the attributes of both phases, or None for a request outside admission.
 
     Objects of a deleted collection, and deletions that found nothing, count only `for_quotas`.
     """

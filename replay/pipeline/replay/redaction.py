@@ -42,7 +42,7 @@ def _bodies_of(request: ReplayRequest) -> Iterator[JSON | PartialObject]:
 
 
 def redacted_decision(redactor: Redactor, decision: Decision) -> Decision:
-    """Return a redacted decision; the same object if nothing is hidden."""
+    """Return a redacted decision, or the same object if nothing is hidden."""
     if not redactor.redact or not redactor.may_hide(decision):
         return decision
     shown = {

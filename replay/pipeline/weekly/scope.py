@@ -36,7 +36,7 @@ class OwnSets(Struct, frozen=True):
 class ReportScope(Struct, frozen=True):
     """Requests of a log that a report covers.
 
-    `places` are their workspaces by auditID; `workspaces` are the requested paths that the log knows, None for all.
+    `places` are their workspaces by auditID. `workspaces` are the requested paths that the log knows, None for all.
     """
 
     manifests: Manifests

@@ -52,7 +52,7 @@ class CollectionDeletion(NamedTuple):
     workspace: str = ""
 
     def effect_on(self, name: str) -> Effect | None:
-        """Return the effect on an object of its resource and namespace; None if it was not affected."""
+        """Return the effect on an object of its resource and namespace, or None if it was not affected."""
         if self.items is None:
             if selected_name(self.request_uri) not in (None, name):
                 return None

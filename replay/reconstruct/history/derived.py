@@ -41,7 +41,10 @@ def after_binding(pod: Known, exchange: Exchange, following: JSON) -> Known | Mi
 
 
 def _scheduled(state: Known, exchange: Exchange, following: JSON) -> Known:
-    """Return a pod with a true PodScheduled condition (`podutil.UpdatePodCondition`); its time is the second of the write."""
+    """Return a pod with a true PodScheduled condition (`podutil.UpdatePodCondition`).
+
+    Its time is the second of the write.
+    """
     path = ("status", "conditions")
     conditions = list(get(state.value, path) or [])
     indices = [index for index, condition in enumerate(conditions) if condition.get("type") == "PodScheduled"]
@@ -86,7 +89,7 @@ def as_removed(exchange: Exchange | None) -> Known | None:
 def after_scale(workload: Known, exchange: Exchange) -> Known | Missing:
     """Return a workload after a write of its `scale`, with the new replicas and the response's revision.
 
-    All built-in kinds keep replicas in `spec.replicas`; a custom resource may declare another path.
+    All built-in kinds keep replicas in `spec.replicas`. A custom resource may declare another path.
     """
     scale = exchange.response.json
     kind = exchange.parent_kind

@@ -92,7 +92,7 @@ class Effect:
 
 
 def effect_of(exchange: Exchange) -> Effect | None:
-    """Return what a record did to its object; None for reads, refusals, dry runs and requests that write nothing.
+    """Return what a record did to its object, or None for reads, refusals, dry runs and requests that write nothing.
 
     A request that failed within the server (a timeout) may have been stored, unless its error comes before storage. A
     request without a recorded response may have been stored too.

@@ -39,9 +39,9 @@ class Overlap(Enum):
 
 
 def after_eviction(pod: Known, exchange: Exchange, following: JSON, overlap: Overlap) -> Known:
-    """Return a pod after its eviction; null if it was removed at once.
+    """Return a pod after its eviction, null if it was removed at once.
 
-    `following` is the next state in the log, None if there is none; `overlap` is the write that ran at the same time.
+    `following` is the next state in the log, None if there is none. `overlap` is the write that ran at the same time.
     """
     # Another write at the same time may have given the pod a node or finalizers, so removal is certain only without
     # one.

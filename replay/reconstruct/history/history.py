@@ -64,9 +64,9 @@ class History:
         trusted: bool = True,
         collected: Iterable[Effect] = (),
     ) -> None:
-        """Order the effects; `snapshot` is the object in a cluster snapshot, None if it is not there.
+        """Order the effects. `snapshot` is the object in a cluster snapshot, None if it is not there.
 
-        `clock` tells when the snapshot's version was stored; without a clock the time is unknown. `trusted` is false if
+        `clock` tells when the snapshot's version was stored. Without a clock the time is unknown. `trusted` is false if
         the log has gaps: then a state that is derived from the one before it is unknown. `collected` are the effects of
         collection deletions.
         """

@@ -241,7 +241,7 @@ class OldObjects(Struct, frozen=True):
 
 
 def sent_revision(exchange: Exchange) -> int | None:
-    """Return the resourceVersion that an update, or a patch with one, requires; None if none.
+    """Return the resourceVersion that an update, or a patch with one, requires, or None if none.
 
     `objectRef` has that of an update's body (`audit.LogRequestObject`), so that the body need not be decoded.
     """
@@ -268,7 +268,7 @@ def _went_away(exchange: Exchange) -> bool:
 
 
 def _with_defaults(exchange: Exchange, old: JSON) -> JSON:
-    """Return the result of a patch with its defaults; the old object if that is unknown."""
+    """Return the result of a patch with its defaults, or the old object if that is unknown."""
     if form_of(exchange) is PatchForm.APPLY:
         return old
     try:

@@ -1,6 +1,6 @@
 """The object after an apply configuration (server-side apply), and the owners of its fields.
 
-A field of the configuration gets its value (`managedfields/internal.structuredMergeManager.Apply`); a conflict is
+A field of the configuration gets its value (`managedfields/internal.structuredMergeManager.Apply`). A conflict is
 refused or forced. A field that the manager applied before and now omits is removed, unless another manager owns it.
 """
 
@@ -88,9 +88,9 @@ def after_apply(exchange: Exchange, old: Known, schemas: Schemas) -> Known:
 
 
 def managers_after(exchange: Exchange, old: Known, new: Known, schemas: Schemas) -> list[JSON]:
-    """Return the `managedFields` after a write, as they are before mutation; `old` is null for a creation.
+    """Return the `managedFields` after a write, as they are before mutation. `old` is null for a creation.
 
-    Raises `UnappliedPatchError` if they are unknown, and `ApplyConflictError`.
+    Raise `UnappliedPatchError` if they are unknown, and `ApplyConflictError`.
     """
     schema, kind = _schema_of(exchange, schemas)
     atom, writer = _atoms().of(schema), writer_of(exchange)
@@ -118,7 +118,7 @@ def _schema_of(exchange: Exchange, schemas: Schemas) -> tuple[Schema, GroupVersi
 
 
 def _managers(exchange: Exchange, old: Known, kind: GroupVersionKind) -> Managers:
-    """Return the field managers of an old object; raises `UnappliedPatchError` if unknown."""
+    """Return the field managers of an old object. Raise `UnappliedPatchError` if unknown."""
     entries = get(old.value, MANAGED)
     if not (are_managers_known(old) and has_query(exchange.record)):
         raise UnappliedPatchError("what an apply configuration leaves out may go away: managedFields are not recorded")

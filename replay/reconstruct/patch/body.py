@@ -32,7 +32,7 @@ class PatchForm(Enum):
 
 
 class UnappliedPatchError(Exception):
-    """The patch cannot be applied to the known state; `str()` is the reason."""
+    """The patch cannot be applied to the known state. `str()` is the reason."""
 
 
 class UnfittingPatchError(UnappliedPatchError):
@@ -60,7 +60,7 @@ def form_of(exchange: Exchange) -> PatchForm:
 
 
 def touched(patch: JSON) -> list[FieldPath]:
-    """Return the paths that a JSON, merge or strategic merge patch may have changed; a list counts as one path."""
+    """Return the paths that a JSON, merge or strategic merge patch may have changed. A list counts as one path."""
     if isinstance(patch, list):
         paths = [_pointer(operation[name]) for operation in patch for name in ("path", "from") if name in operation]
         return [_above_list(path) for path in paths]
@@ -120,7 +120,7 @@ def _is_covered(at: FieldPath, paths: list[FieldPath], after: JSON) -> bool:
 
 
 def applied(patch: JSON, form: PatchForm, value: JSON) -> JSON:
-    """Return the result of a JSON or merge patch; raises `UnappliedPatchError` if the log does not tell enough.
+    """Return the result of a JSON or merge patch. Raise `UnappliedPatchError` if the log does not tell enough.
 
     `value` is not changed. A map patch with strategic directives, or with lists, needs the schema of the kind and the
     content type.

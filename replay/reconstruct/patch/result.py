@@ -27,7 +27,9 @@ from replay.reconstruct.record.exchange import Exchange
 
 
 def after_patch(exchange: Exchange, value: JSON, *, strategic: bool | None = None) -> JSON:
-    """Return the result of a JSON, merge or strategic merge patch; raises `UnappliedPatchError` if the log leaves it open.
+    """Return the result of a JSON, merge or strategic merge patch.
+
+    Raise `UnappliedPatchError` if the log leaves it open.
 
     `strategic` is the form of a map patch for a built-in kind, None if unknown.
     """
@@ -59,7 +61,7 @@ def may_be_either(exchange: Exchange) -> bool:
 
 
 def is_strategic(exchange: Exchange, old: JSON, after: JSON, ignored: Iterable[FieldPath]) -> bool | None:
-    """Return which form of a map patch leads from one object to another; None if both or neither do.
+    """Return which form of a map patch leads from one object to another, or None if both or neither do.
 
     Also None if the form does not matter (`may_be_either`).
     """
@@ -77,7 +79,7 @@ def is_strategic(exchange: Exchange, old: JSON, after: JSON, ignored: Iterable[F
 
 
 def shown_form(exchange: Exchange, old: JSON) -> bool | None:
-    """Return whether a map patch is a strategic merge patch, as far as its answer shows; None if it does not.
+    """Return whether a map patch is a strategic merge patch, as far as its answer shows, or None if it does not.
 
     Mutation may have changed the object after the patch. So only places count where the forms differ. The answer shows
     a form if it has this form's value in at least one of these places, and the other form's value in none.

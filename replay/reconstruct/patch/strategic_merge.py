@@ -23,7 +23,7 @@ Map = dict[str, Any]
 
 
 class StrategicMergeError(Exception):
-    """The server refuses the patch; `str()` says why."""
+    """The server refuses the patch. `str()` says why."""
 
 
 def has_directive(patch: JSON) -> bool:
@@ -70,7 +70,7 @@ def _directed_map(patch: Map) -> Map:
 
 
 def _field(schema: Schema, name: str) -> Schema:
-    """Return the schema of a field; raises `StrategicMergeError` if the Go type lacks it."""
+    """Return the schema of a field. Raise `StrategicMergeError` if the Go type lacks it."""
     field_schema = schema.field(name)
     if field_schema is None:
         raise StrategicMergeError(f"there is no field `{name}`")

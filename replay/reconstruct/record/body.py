@@ -32,7 +32,7 @@ MOST_LEVELS = 250
 
 
 class UnusableBodyError(Exception):
-    """A body looked like an object and is not one; `str()` is the problem."""
+    """A body looked like an object and is not one. `str()` is the problem."""
 
 
 class Body(Struct, eq=False):
@@ -61,7 +61,7 @@ class Body(Struct, eq=False):
 
     @property
     def fault(self) -> str:
-        """Return the body's problem as a sentence; empty if it is usable or absent."""
+        """Return the body's problem as a sentence, empty if it is usable or absent."""
         if self._json is ...:
             self._json, self._fault = _usable(self.text) if self.text else (None, "")
         return f"the {self.name}'s body cannot be used: {self._fault}" if self._fault else ""
@@ -109,7 +109,7 @@ def _usable(text: str) -> tuple[JSON, str]:
 
 
 def fault_of(value: dict[str, JSON]) -> str:
-    """Return why a decoded object is unusable, as a clause; empty if it is usable."""
+    """Return why a decoded object is unusable, as a clause, empty if it is usable."""
     try:
         text = orjson.dumps(value).decode()
     except TypeError as error:

@@ -43,7 +43,7 @@ class Exchange:
     )
 
     def __init__(self, record: RequestRecord, discovery: Discovery, *, checked: bool = False) -> None:
-        """Look the resource up; an unknown resource gets its kind from the bodies. For `checked` see `Body`."""
+        """Look the resource up. An unknown resource gets its kind from the bodies. For `checked` see `Body`."""
         self.record = record
         self.resource = GroupVersionResource(record.api_group, record.api_version, record.resource)
         self.request = Body(record.request_object, "request", checked)

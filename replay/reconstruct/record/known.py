@@ -105,7 +105,7 @@ _PART = re.compile(r"\.(\w+)|\['([^']*)'\]|\[(\d+)\]")
 
 
 def path_from_text(text: str) -> FieldPath:
-    """Parse the output of `rendered`; raises ValueError for other texts."""
+    """Parse the output of `rendered`. Raise ValueError for other texts."""
     path: list[str | int] = []
     at = 0
     while at < len(text):

@@ -110,7 +110,7 @@ def _with_priority(pod: Known, shown: JSON, lister: Lister) -> Known:
 
 
 def _priority_class(name: str, lister: Lister) -> JSON | Missing:
-    """Return the PriorityClass with a name, or the global default; empty if there is none."""
+    """Return the PriorityClass with a name, or the global default, empty if there is none."""
     classes = lister.list(PRIORITY_CLASS, None)
     if isinstance(classes, Missing):
         return Missing("", "PriorityClasses are not in the snapshot")

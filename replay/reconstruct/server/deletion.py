@@ -70,7 +70,7 @@ def _policy(exchange: Exchange) -> str:
 
 
 def left_by_write(here: Known | Missing, written: Known | Missing) -> Known | Missing:
-    """Return the object after a write; null if it removes the last finalizer of a deleted object (`ShouldDeleteDuringUpdate`)."""
+    """Return the object after a write, null if it removes the last finalizer of a deleted object (`ShouldDeleteDuringUpdate`)."""
     if isinstance(here, Missing) or isinstance(written, Missing) or not is_being_deleted(here):
         return written
     is_held = get(written.value, FINALIZERS) or get(here.value, _GRACE) or _is_held_namespace(written.value)

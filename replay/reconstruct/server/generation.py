@@ -66,7 +66,7 @@ def created(state: Known, resource: GroupResource, api_resource: APIResource | N
 
 
 def changed(state: Known, old: Known, resource: GroupResource, api_resource: APIResource | None) -> Known:
-    """Return a changed object with the generation of the old one or the next; its status must be final already."""
+    """Return a changed object with the generation of the old one or the next. Its status must be final already."""
     old_generation = get(old.value, _PATH)
     if any(hole.path == _PATH for hole in old.holes) or not (old_generation is None or isinstance(old_generation, int)):
         return state.with_holes([Hole(_PATH, "the generation before the request is not known")])

@@ -49,7 +49,7 @@ _GIVE_DEFINITION = "add its APIBindings as they were then, or its CustomResource
 
 
 class ShardDiscovery(Discovery):
-    """All kinds that a shard serves; `of` returns those of a workspace."""
+    """All kinds that a shard serves. `of` returns those of a workspace."""
 
     def __init__(self, cluster: ShardCluster) -> None:
         """`cluster` knows the kinds of each workspace."""
@@ -185,7 +185,7 @@ class ShardCluster(Cluster):
         """Return the workspace whose policies decide about a resource at a time (microseconds).
 
         A served resource is bound if any APIBinding bound it then, since a workspace cannot have a second resource of
-        that name. A resource that is neither built in nor bound needs a definition in the workspace; without one the
+        that name. A resource that is neither built in nor bound needs a definition in the workspace. Without one the
         workspace is unknown.
         """
         if is_local(resource) or is_system(workspace):

@@ -62,7 +62,7 @@ def is_absent(state: State) -> bool:
 
 
 def here_in(step: WorldStep, state: State) -> Known | Missing:
-    """Return the object of a state; None means the log's object."""
+    """Return the object of a state. None means the log's object."""
     return step.old if state is None else content(state)
 
 

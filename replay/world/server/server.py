@@ -356,7 +356,7 @@ def _created_unseen(step: WorldStep, state: State, *, is_open: bool) -> Iterator
 def _unlike_apply(step: WorldStep, here: Known) -> Iterator[ServerAnswer]:
     """Yield the answers to a write to a missing object.
 
-    An apply would create it; the log may not tell whether it is one.
+    An apply would create it. The log may not tell whether it is one.
     """
     if may_be_apply(step.exchange):
         yield ServerAnswer(UNKNOWN, here)

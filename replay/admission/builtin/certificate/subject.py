@@ -12,11 +12,11 @@ from replay.json import JSON
 
 
 class CertificateRequestError(Exception):
-    """A certificate request that cannot be parsed; `str()` is the server's text."""
+    """A certificate request that cannot be parsed. `str()` is the server's text."""
 
 
 def subject_of(signing_request: JSON) -> Subject:
-    """Return the requested subject; raises CertificateRequestError."""
+    """Return the requested subject. Raise CertificateRequestError."""
     text = str((signing_request.get("spec") or {}).get("request") or "")
     try:
         block = decode_pem(base64.b64decode(text))

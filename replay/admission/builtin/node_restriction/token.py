@@ -92,7 +92,7 @@ def _authorized(review: Review, verb: str, resource: str, name: str) -> Authoriz
 
 
 def _mentions(review: Review, pod: JSON, audience: str) -> bool:
-    """Return whether a volume of the pod, or its driver, names an audience; raises _LookupError."""
+    """Return whether a volume of the pod, or its driver, names an audience. Raise _LookupError."""
     errors: list[str] = []
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         for source in (volume.get("projected") or {}).get("sources") or ():

@@ -82,7 +82,7 @@ class Backend(Struct, frozen=True):
 
     @classmethod
     def of(cls, document: JSON) -> Backend:
-        """Return the backend of a document; raises ManifestError for an invalid pattern."""
+        """Return the backend of a document. Raise ManifestError for an invalid pattern."""
         for name in ("deny", "fail"):
             try:
                 re.compile(document.get(name) or "")

@@ -58,7 +58,7 @@ class LimitRanger(Plugin):
 
     @staticmethod
     def _ranges(review: Review) -> list[JSON]:
-        """Return the LimitRanges that apply to a request, by name; none if the plugin ignores the request."""
+        """Return the LimitRanges that apply to a request, by name, none if the plugin ignores the request."""
         attributes = review.attributes
         is_pod = (attributes.kind.group, attributes.kind.kind) == ("", "Pod")
         is_claim = (attributes.kind.group, attributes.kind.kind) == ("", "PersistentVolumeClaim")

@@ -83,7 +83,7 @@ def _admit_pod(review: Review) -> Refusal | None:
 
 
 def _established(review: Review, name: str) -> _Established | None:
-    """Return the result of a class, or of the default if none is named; None for a missing class."""
+    """Return the result of a class, or of the default if none is named, or None for a missing class."""
     if name:
         named = known(review.cluster.get(PRIORITY_CLASS, "", name))
         return None if named is None else _Established(name, named.get("value") or 0, named.get("preemptionPolicy"))

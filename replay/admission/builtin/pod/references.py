@@ -110,7 +110,10 @@ class UnknownVolumeError(Exception):
 
 
 def api_object_reference(spec: JSON) -> str:
-    """Return the first API object that a pod refers to, empty if none; raises UnknownVolumeError (`HasAPIObjectReference`)."""
+    """Return the first API object that a pod refers to, empty if none.
+
+    Raise UnknownVolumeError (`HasAPIObjectReference`).
+    """
     if spec.get("serviceAccountName"):
         return "serviceaccounts"
     if next(secret_names(spec), ""):

@@ -71,7 +71,7 @@ def covers(wide: Toleration, narrow: Toleration) -> bool:
 
 
 def are_covered(tolerations: list[JSON], allowed: list[JSON]) -> bool:
-    """Return whether an allowed toleration covers each toleration; an empty list allows all."""
+    """Return whether an allowed toleration covers each toleration. An empty list allows all."""
     return not allowed or all(any(covers(wide, each) for wide in allowed) for each in tolerations)
 
 

@@ -34,7 +34,10 @@ class PodSecurityConfiguration(NamedTuple):
 
 
 def read_configuration(document: JSON | None) -> PodSecurityConfiguration:
-    """Return the configuration of a document; raises ManifestError with the server's message if the server would not start."""
+    """Return the configuration of a document.
+
+    Raise ManifestError with the server's message if the server would not start.
+    """
     if not document:
         return PodSecurityConfiguration()
     group, _, version = str(document.get("apiVersion") or "").partition("/")

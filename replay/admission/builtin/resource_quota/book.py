@@ -104,7 +104,7 @@ class QuotaBook:
             total.leaked.clear()
 
     def used(self, namespace: str, quota: Quota) -> tuple[Amounts, Amounts] | None:
-        """Return a quota's certain and largest usage; None if the usage of an object is unknown."""
+        """Return a quota's certain and largest usage, or None if the usage of an object is unknown."""
         of_namespace = self._of(namespace)
         total = of_namespace.totals.get(quota.name)
         # A quota with other limits or scopes counts other objects, so its usage is counted again.
@@ -130,7 +130,7 @@ class QuotaBook:
         return single.most
 
     def quotas(self, review: Review) -> list[Quota]:
-        """Return the quotas of the request's namespace; raises UnknownInputError if they are unknown."""
+        """Return the quotas of the request's namespace. Raise UnknownInputError if they are unknown."""
         return self.plugin.quotas(review)
 
     def _of(self, namespace: str) -> _Namespace:

@@ -160,7 +160,7 @@ class ResourceQuota(Plugin):
         self._used[namespace, name] = dict(used)
 
     def quotas(self, review: Review) -> list[Quota]:
-        """Return the quotas of the request's namespace with their usage; raises UnknownInputError if they are unknown."""
+        """Return the quotas of the request's namespace with their usage. Raise UnknownInputError if they are unknown."""
         namespace = review.attributes.namespace
         quotas = []
         for each in known(review.cluster.list(RESOURCE_QUOTA, namespace)):
@@ -246,7 +246,7 @@ def is_end_of_pod(review: Review) -> bool:
 
 
 def is_removal(review: Review) -> bool:
-    """Return whether a request removes its object; a pod with a node is first deleted gracefully."""
+    """Return whether a request removes its object. A pod with a node is first deleted gracefully."""
     attributes = review.attributes
     if attributes.operation is not Operation.DELETE or attributes.subresource:
         return False

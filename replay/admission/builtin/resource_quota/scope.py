@@ -9,7 +9,7 @@ from replay.json import JSON
 
 
 class ScopeError(Exception):
-    """A selector that the server cannot parse; `str()` is its text."""
+    """A selector that the server cannot parse. `str()` is its text."""
 
 
 def selectors_of(quota: JSON) -> list[JSON]:
@@ -20,7 +20,7 @@ def selectors_of(quota: JSON) -> list[JSON]:
 
 
 def pod_is_in(selector: JSON, pod: JSON) -> bool:
-    """Return whether a pod is in a scope; raises ScopeError."""
+    """Return whether a pod is in a scope. Raise ScopeError."""
     name, spec = selector.get("scopeName"), pod["spec"]
     if name in ("Terminating", "NotTerminating"):
         return is_terminating(pod) is (name == "Terminating")
@@ -41,7 +41,7 @@ def is_terminating(pod: JSON) -> bool:
 
 
 def claim_is_in(selector: JSON, claim: JSON) -> bool:
-    """Return whether a claim is in a scope; raises ScopeError."""
+    """Return whether a claim is in a scope. Raise ScopeError."""
     if selector.get("scopeName") != "VolumeAttributesClass":
         return False
     status = claim.get("status") or {}
