@@ -1,7 +1,7 @@
-"""The Common Expression Language, without Kubernetes: parse, check, plan, evaluate.
+"""The Common Expression Language (CEL), without Kubernetes: parse, check, plan and evaluate expressions.
 
-`compile`, `Expression` and their errors are the door of the Python API to expressions as an API server evaluates them: they live in
-`replay.api`, above this package, which knows nothing of them but the name.
+`compile`, `Expression` and their errors are the Python API for evaluating expressions as an API server does. They live
+in `replay.api`, a layer above this package, and are imported from there on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Environment: the declarations, and the way from a text to a program (cel-go `cel.Env`)."""
+"""The environment of expressions: its declarations, and how a text becomes a program (cel-go `cel.Env`)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from replay.cel.value.values import EvalError, Value
 
 
 class Env:
-    """Libraries on top of standard CEL; built once, used for many expressions.
+    """Libraries on top of standard CEL, built once and used for many expressions.
 
-    `container` is the namespace that names are resolved in; `validators` refuse checked expressions for more than their
-    types. `limit` is the cost at which an evaluation is cancelled, None for none. `release` is the cel-go that is reproduced.
+    `container` is the namespace in which names are resolved. `validators` refuse checked expressions for reasons other
+    than their types. `limit` is the cost at which an evaluation is cancelled, None for no limit. `release` is the
+    cel-go release that is reproduced.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Env:
         limit: int | None = None,
         release: Release = NEWEST_RELEASE,
     ) -> None:
-        """Index the libraries; standard CEL and the well-known messages are always part of them."""
+        """Index the libraries; standard CEL and the well-known messages are always among them."""
         self._validators = tuple(validators)
         self.release = release
         self.libraries = (standard_library(release), WELL_KNOWN_LIBRARY, *libraries)
@@ -56,35 +57,35 @@ class Env:
         self.dispatcher = Dispatcher(self.libraries, release)
 
     def with_variables(self, variables: Mapping[str, Type], structs: Iterable[Mapping[str, Mapping[str, Type]]]) -> Env:
-        """Return the same for checking, with more variables and struct types, which go before others of their name."""
+        """Return a copy for checking, whose added variables and struct types take precedence over others of the same name."""
         extended = copy(self)
         extended.declarations = self.declarations.with_variables(variables, structs)
         return extended
 
     def parse(self, text: str) -> Ast | Issues:
-        """The tree of a text."""
+        """Return the syntax tree of a text, or what is wrong with it."""
         return parser.parse(Source(text), self._macros, optional_syntax=self._optional_syntax, release=self.release)
 
     def check(self, ast: Ast) -> Ast | Issues:
-        """The tree with types and references, if the validators find nothing wrong with it."""
+        """Return the tree with types and references, or what the checker or the validators find wrong."""
         checked = checker.check(ast, self.declarations, self.release)
         if isinstance(checked, Issues):
             return checked
         return validate(checked, self._validators, self.release) or checked
 
     def compile(self, text: str) -> Ast | Issues:
-        """Parse and check."""
+        """Parse and check a text."""
         ast = self.parse(text)
         return ast if isinstance(ast, Issues) else self.check(ast)
 
     def program(self, ast: Ast) -> Program:
-        """Plan a tree; raises `PlanError` where a constant part of it fails."""
+        """Plan a tree; raises `PlanError` if a constant part of it fails."""
         step = with_deep_stack(lambda: Planner(ast, self.dispatcher, self).plan(ast.expr))
         return Program(ast, step, self.dispatcher, self, self._limit)
 
     @property
     def lazy_map(self) -> str:
-        """The variable whose entries are computed when they are first read, empty for none."""
+        """The variable whose entries are computed when they are first read, empty if there is none."""
         return self.declarations.lazy_map
 
     def has_type(self, name: str) -> bool:
@@ -92,25 +93,25 @@ class Env:
         return name in self._types
 
     def has_field_access(self, type_name: str) -> bool:
-        """Whether fields of this type are read from a message that the expression built."""
+        """Return whether fields of this type are read from a message that the expression built."""
         return any(messages.reads_fields(type_name) for messages in self._messages)
 
     def is_built(self, type_name: str) -> bool:
-        """Whether values of this type are messages that expressions build."""
+        """Return whether values of this type are messages that expressions build."""
         return any(messages.is_built(type_name) for messages in self._messages)
 
     def new_object(self, type_name: str, fields: Mapping[str, Value]) -> Value:
-        """`TypeName{...}`: built by the library whose message it is."""
+        """Return the value of `TypeName{...}`, built by the library that declares the message."""
         for messages in self._messages:
             if messages.is_built(type_name):
                 return messages.new(type_name, fields)
         return EvalError(f"unknown type '{type_name}'")
 
     def candidate_names(self, name: str) -> tuple[str, ...]:
-        """The names that a name may mean in the container."""
+        """Return the full names that a name may stand for in the container."""
         return tuple(self.declarations.candidate_names(name))
 
     def struct_name(self, name: str) -> str | None:
-        """The full name of a message type."""
+        """Return the full name of a message type, or None if there is no such type."""
         type_ = self.declarations.type_name(name)
         return None if type_ is None else type_.name

@@ -25,24 +25,24 @@ from replay.cel.value.values import CostLimitExceeded, EvalError, PanicError, Un
 
 
 class EvalResult(Struct, frozen=True):
-    """Result of a strict evaluation: a value, an `EvalError` or an `Unknown`, and its cost."""
+    """Result of a strict evaluation: a value, an `EvalError` or an `Unknown`, and the cost."""
 
     value: Value
     cost: int
 
     @property
     def error(self) -> str | None:
-        """The error text, None where there is a value or an unknown."""
+        """The error text, None if the result is a value or an unknown."""
         return self.value.message if isinstance(self.value, EvalError) else None
 
     @property
     def unknown(self) -> Unknown | None:
-        """Return what was missing, None if the result is certain."""
+        """The unknown that names the missing input, None if the result is certain."""
         return unresolved(self.value)
 
 
 class Program:
-    """The steps of an expression with its cost limit."""
+    """The steps of an expression, and its cost limit."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Program:
         messages: MessageProvider,
         limit: int | None = None,
     ) -> None:
-        """`limit` None evaluates without bound."""
+        """`limit` None evaluates without a cost limit."""
         self.ast = ast
         self._step = step
         self._dispatcher = dispatcher
@@ -61,12 +61,12 @@ class Program:
 
     @cached_property
     def compiled(self) -> Compiled | None:
-        """The expression as Python code, made when it is first wanted; None where only the strict engine will do."""
+        """The expression as Python code, compiled on first use; None if only the strict engine can evaluate it."""
         return self._compiled[0]
 
     @property
     def why_not_compiled(self) -> str:
-        """Why there is no code, empty if there is."""
+        """The reason why there is no Python code, empty if there is some."""
         return self._compiled[1]
 
     @cached_property
@@ -83,11 +83,11 @@ class Program:
             return None, str(error)
 
     def estimated_cost(self, assumed: Range = ANY_SIZE) -> Range:
-        """Return the range of costs; `assumed` is the size of the input's values. The expression must be checked."""
+        """Return the range of possible costs; `assumed` is the size of the input's values. The expression must be checked."""
         return estimate(self.ast, self._dispatcher.estimates, assumed)
 
     def eval(self, bindings: Mapping[str, Value]) -> EvalResult:
-        """Evaluate with the given input; never raises."""
+        """Evaluate with the given input; never raises an exception."""
         if not self._reads_input:
             return self._constant
         return self._counted(bindings)
@@ -111,7 +111,7 @@ class Program:
             return EvalResult(Unknown((UndeterminedValue("a value in it is nested too deeply"),)), 0)
 
     def trace(self, bindings: Mapping[str, Value]) -> tuple[EvalResult, Trace]:
-        """Evaluate and also return the value of every step, for explanations."""
+        """Evaluate, and also return the value of every step, for explanations."""
 
         def traced() -> tuple[EvalResult, Trace]:
             tracker = TracingTracker(self._dispatcher.costs, self._dispatcher.standard_costs, self._limit)

@@ -1,6 +1,6 @@
-"""The releases of cel-go that the servers of Kubernetes were built with, as far as they differ.
+"""The cel-go releases that Kubernetes servers were built with, as far as they differ.
 
-A rule that changed names the release since which it holds where it stands: `if release >= Release.V0_29`.
+Code that reproduces a changed rule names the release since which the rule holds: `if release >= Release.V0_29`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Release(IntEnum):
-    """A minor release of cel-go; later ones are greater."""
+    """A minor release of cel-go; later releases are greater."""
 
     V0_17 = 17
     V0_20 = 20
@@ -20,9 +20,9 @@ class Release(IntEnum):
 
 
 NEWEST_RELEASE = Release.V0_29
-"""The release that decides where none is named."""
+"""The release that applies if none is given."""
 
 
 def with_type_names(text: str, release: Release) -> str:
-    """A text with printed types as a release prints them: until 0.17 optional types are called `optional`."""
+    """Return a text that names types as a release prints them: up to 0.17, optional types are called `optional`."""
     return text if release >= Release.V0_20 else text.replace("optional_type(", "optional(")

@@ -1,1 +1,1 @@
-"""What an environment declares: functions with their implementations and costs, macros, types, names."""
+"""The parts of an environment: functions with their implementations and costs, macros, types, names."""

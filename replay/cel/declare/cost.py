@@ -1,8 +1,8 @@
 """The run-time cost of an evaluation, counted as cel-go's cost tracker does (`interpreter/runtimecost.go`).
 
 Each finished step reports its value. A call is charged by the values of its arguments, which are found on a stack by
-the ids of their nodes; where the stack does not hold them (an argument was not evaluated), the call is free. That
-stack is kept here for the same reason as there: it decides what is charged when evaluation takes a short cut.
+the ids of their nodes. If the stack does not hold them (an argument was not evaluated), the call is free. The stack is
+reproduced here because it decides what is charged when evaluation takes a shortcut.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ CallCosts = Mapping[str, Callable[[tuple[Value, ...], Value], int]]
 
 
 def actual_size(value: Value) -> int:
-    """Code points, bytes, elements or entries; 1 for what has no size; an optional has that of its value."""
+    """Return the number of code points, bytes, elements or entries; 1 if a value has no size.
+
+    An optional has the size of its value.
+    """
     if isinstance(value, OptionalValue) and value.has_value:
         return actual_size(value.value)
     return sizer_size(value)
 
 
 def sizer_size(value: Value) -> int:
-    """`actual_size` without looking into optionals, as the Kubernetes libraries count."""
+    """Return `actual_size` without looking into optionals, as the Kubernetes libraries count."""
     if isinstance(value, OpaqueValue):
         return int(getattr(value, "size", 1))
     if isinstance(value, str | bytes) or type_name(value) in ("list", "map"):
@@ -42,12 +45,12 @@ def sizer_size(value: Value) -> int:
 
 
 def scaled(size: float, factor: float) -> int:
-    """A size times a cost factor, rounded up."""
+    """Return a size times a cost factor, rounded up."""
     return math.ceil(size * factor)
 
 
 def regex_cost(text: Value, pattern: Value) -> int:
-    """The cost of matching: length of the text (at least one) times that of the pattern."""
+    """Return the cost of matching: the length of the text plus one, times the length of the pattern, both scaled."""
     return scaled(1.0 + actual_size(text), STRING_FACTOR) * scaled(actual_size(pattern), REGEX_FACTOR)
 
 
@@ -75,7 +78,7 @@ def _joined_size(args: Sequence[Value]) -> int:
 _ORDER = ("less", "greater", "less_equals", "greater_equals")
 
 StandardCosts = Mapping[str, Callable[[Sequence[Value]], int]]
-"""The cost of calls of the standard library by overload id, where it is not one."""
+"""The cost of standard library calls by overload id, for those that do not cost one."""
 
 _STANDARD_COSTS: StandardCosts = {
     "starts_with_string": _second_size,
@@ -110,7 +113,7 @@ def standard_costs(release: Release) -> StandardCosts:
 
 
 class CostTracker:
-    """The cost of one evaluation and the stack of values it is computed from.
+    """The cost of one evaluation, and the stack of values from which it is computed.
 
     `limit` is the cost past which evaluation is cancelled with `CostLimitExceeded`, None for no limit.
     """
@@ -139,7 +142,7 @@ class CostTracker:
             raise CostLimitExceeded
 
     def drop(self, node_id: int) -> None:
-        """Remove the topmost value of a node and all above it."""
+        """Remove the topmost value of a node and everything above it."""
         places = self._places.get(node_id)
         if places:
             self._truncate(places[-1])
@@ -150,7 +153,7 @@ class CostTracker:
             places[stack.pop()[0]].pop()
 
     def drop_args(self, node_ids: Sequence[int]) -> tuple[Value, ...] | None:
-        """Return the argument values, last first from the top; None (and drop them) if one is missing."""
+        """Remove the values of the arguments from the stack and return them in order, or None if one is missing."""
         stack, places = self._stack, self._places
         values: list[Value] = []
         for node_id in reversed(node_ids):

@@ -1,7 +1,7 @@
 """The functions and types of standard CEL, as plain data.
 
-Names, overload ids, types and their order are those of cel-go (`common/stdlib/standard.go`); overloads are
-tried in that order, and the order decides the type of a call with dynamic arguments.
+Names, overload ids, types and their order are those of cel-go (`common/stdlib/standard.go`). Overloads are tried in
+that order, and the order decides the type of a call with dynamic arguments.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _arithmetic(name: str, verb: str, *signatures: tuple[str, Type, Type, Type])
 
 
 def _ordering(name: str, verb: str) -> Function:
-    """An order comparison: of like types, and of numbers across types."""
+    """Return an order comparison, of equal types and of numbers across types."""
     pairs: list[tuple[str, Type, Type]] = [
         ("bool", BOOL, BOOL),
         ("int64", INT, INT),
@@ -75,7 +75,7 @@ def _text_test(name: str, id_: str) -> Function:
 
 
 def _time_field(name: str, suffix: str, *, of_duration: bool = False) -> Function:
-    """A part of a timestamp, in UTC or in a time zone, and of a duration where it has one."""
+    """Return the function for a part of a timestamp, in UTC or in a time zone, and of a duration if it has that part."""
     zoned = "timestamp_to_seconds_tz" if suffix == "seconds" else f"timestamp_to_{suffix}_with_tz"
     overloads = [
         Overload(f"timestamp_to_{suffix}", (TIMESTAMP,), INT, member=True),
@@ -252,5 +252,5 @@ _UNTIL_0_26 = replace(
 
 
 def standard_library(release: Release) -> Library:
-    """Standard CEL of a release; until 0.26 `duration(int)` is declared, though it always fails."""
+    """Return standard CEL of a release; up to 0.26 `duration(int)` is declared, although it always fails."""
     return STANDARD_LIBRARY if release >= Release.V0_29 else _UNTIL_0_26

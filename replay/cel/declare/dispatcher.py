@@ -1,7 +1,7 @@
-"""Finds what implements a call: one overload, one function for all, or a choice by the arguments' types at run time.
+"""Finds the implementation of a call: one overload, one function for all, or a choice by argument types at run time.
 
 The rules are those of cel-go's `FunctionDecl.Bindings`: an overload's own implementation is guarded by its argument
-types, a function with several of them gets a dispatcher that tries them in the order of declaration.
+types. A function with several implementations gets a dispatcher that tries them in the order of declaration.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PLAIN = {str: STRING, bool: BOOL, float: DOUBLE}
 
 
 def is_assignable(declared: Type, value: Value) -> bool:
-    """Whether a value may be an argument of a declared type; of a list or map the first entry is looked at."""
+    """Return whether a value may be an argument of a declared type; of a list or map only the first entry is checked."""
     if _PLAIN.get(type(value)) is declared or declared.kind in _DYNAMIC:
         return True
     if declared.kind is Kind.WRAPPER:
@@ -51,7 +51,7 @@ def _first(values: Iterable[Value]) -> list[Value]:
 
 
 def no_such_overload(function: str, args: Sequence[Value]) -> EvalError | Unknown:
-    """The error that names the types of the arguments; an error or unknown among them wins."""
+    """Return the error that names the types of the arguments; an error or unknown among them wins."""
     unknown: Unknown | None = None
     for arg in args:
         if isinstance(arg, EvalError):
@@ -64,7 +64,10 @@ def no_such_overload(function: str, args: Sequence[Value]) -> EvalError | Unknow
 
 
 class OverloadBinding(Struct, frozen=True):
-    """Implementation of a call; `eager` calls evaluate every argument first; `of_texts` means that all arguments are strings."""
+    """Implementation of a call.
+
+    `eager` calls evaluate every argument first. `of_texts` means that all arguments are strings.
+    """
 
     implementation: Implementation
     trait: str = ""
@@ -124,7 +127,7 @@ class Dispatcher:
         self.estimates = _estimates(libraries)
 
     def find(self, name: str) -> OverloadBinding | None:
-        """The binding of an overload id or function name."""
+        """Return the binding of an overload id or function name, or None if there is none."""
         return self._bindings.get(name)
 
     def _bind(self, function: Function) -> None:
@@ -153,7 +156,7 @@ class Dispatcher:
 
 
 def _estimates(libraries: Iterable[Library]) -> Estimates:
-    """Return the libraries' cost estimates of calls."""
+    """Return the cost estimates of calls that the libraries declare."""
     calls: dict[str, CallEstimator] = {}
     equality: dict[str, Range] = {}
     for library in libraries:
@@ -164,7 +167,7 @@ def _estimates(libraries: Iterable[Library]) -> Estimates:
 
 
 def merged_functions(libraries: Sequence[Library]) -> list[Function]:
-    """The functions of all libraries, each name once, with all overloads in the order of declaration."""
+    """Return the functions of all libraries, each name once, with all overloads in the order of declaration."""
     merged: dict[str, Function] = {}
     for library in libraries:
         for function in library.functions:

@@ -20,19 +20,19 @@ class Range(NamedTuple):
     most: int
 
     def plus(self, other: Range) -> Range:
-        """The sum."""
+        """Return the sum."""
         return Range(min(self.least + other.least, UNBOUNDED), min(self.most + other.most, UNBOUNDED))
 
     def times(self, other: Range) -> Range:
-        """The product."""
+        """Return the product."""
         return Range(min(self.least * other.least, UNBOUNDED), min(self.most * other.most, UNBOUNDED))
 
     def scaled(self, factor: float) -> Range:
-        """Both ends times a factor, rounded up, by way of doubles as in Go."""
+        """Return both ends times a factor, rounded up, by way of doubles as in Go."""
         return Range(_scaled(self.least, factor), _scaled(self.most, factor))
 
     def union(self, other: Range) -> Range:
-        """The range that holds both."""
+        """Return the smallest range that contains both."""
         return Range(min(self.least, other.least), max(self.most, other.most))
 
 
@@ -45,7 +45,7 @@ def _scaled(value: int, factor: float) -> int:
 
 
 def fixed(value: int) -> Range:
-    """A range of one figure."""
+    """Return a range of a single value."""
     return Range(value, value)
 
 
@@ -54,7 +54,7 @@ ONE = fixed(1)
 
 
 class AstNode(NamedTuple):
-    """An argument as estimators see it: `size` is None where nothing is known of it, and taken to be `assumed`."""
+    """An argument as estimators see it: `size` is None if it is unknown, and then assumed to be `assumed`."""
 
     expr: Expr
     type: Type
@@ -63,19 +63,19 @@ class AstNode(NamedTuple):
 
     @property
     def any_size(self) -> Range:
-        """Return the size, or the assumed one."""
+        """The size, or the assumed size."""
         return self.assumed if self.size is None else self.size
 
 
 class CallEstimate(NamedTuple):
-    """The cost of a call beside that of its arguments, and the size of its result if that is known."""
+    """The cost of a call without its arguments, and the size of its result if that is known."""
 
     cost: Range
     size: Range | None = None
 
 
 CallEstimator = Callable[[AstNode | None, Sequence[AstNode]], CallEstimate | None]
-"""From receiver and arguments; None leaves it to the standard estimate."""
+"""Estimates a call from receiver and arguments; None means the standard estimate."""
 
 
 class Estimates(NamedTuple):
@@ -85,7 +85,7 @@ class Estimates(NamedTuple):
     equality: Mapping[str, Range]
 
     def of_call(self, overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
-        """The estimate of a call, None for one that is estimated as those of standard CEL."""
+        """Return the estimate of a call, or None if the call is estimated as in standard CEL."""
         estimator = self.calls.get(overload)
         if estimator is not None:
             return estimator(target, args)
@@ -96,5 +96,5 @@ class Estimates(NamedTuple):
 
 
 def pattern_estimate(text: Range, pattern: Range) -> Range:
-    """The cost of a regular expression over a text."""
+    """Return the cost of matching a regular expression with a text."""
     return text.plus(ONE).scaled(STRING_FACTOR).times(pattern.scaled(REGEX_FACTOR))

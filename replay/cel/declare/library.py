@@ -1,6 +1,6 @@
 """Parts of an environment: function declarations with implementation and cost, types, variables, macros.
 
-A `Library` is a plain value. The core knows no library by name. Kubernetes' libraries are in `replay.cellib`.
+A `Library` is a plain value. This package knows no library by name. Kubernetes' libraries are in `replay.cellib`.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from replay.cel.value.types import Type
 from replay.cel.value.values import Value
 
 Args = tuple[Value, ...]
-"""The receiver (of a member) and the arguments."""
+"""The receiver (of a member function) and the arguments."""
 
 Implementation = Callable[..., Value]
-"""Takes the receiver (for a member) and the arguments as Python values; raises `EvalError` when it fails."""
+"""Takes the receiver (of a member function) and the arguments as Python values; raises `EvalError` if it fails."""
 
 CallCost = Callable[[tuple[Value, ...], Value], int]
-"""Run-time cost of a finished call from its arguments (receiver first) and result, in cost units (cel-go `CallCost`)."""
+"""Run-time cost of a finished call from its arguments (receiver first) and result, in cost units (cel-go `CallCost`).
+"""
 
 
 class Overload(Struct, frozen=True):
     """One signature of a function (cel-go `decls.OverloadDecl`).
 
-    `args` include the receiver of a member. `implementation` may be None for a declaration without a body (the core
-    implements operators and control flow itself). `cost` None means the standard cost of 1. It also holds where the overload
-    is chosen only at run time, unlike `cost_by_id`, which goes before it where the checker chose (cel-go
-    `OverloadCostTracker`). A `non_strict` overload is called with unknowns and errors as arguments too. `estimate` is what a call may
-    cost before it runs, None what standard CEL says, which is 1 for what it does not know.
+    `args` includes the receiver of a member function. `implementation` may be None for a declaration without a body
+    (operators and control flow are implemented by the engines). `cost` None means the standard cost of 1. `cost` also
+    applies if the overload is chosen only at run time. `cost_by_id` takes precedence over it, but applies only if the
+    checker chose the overload (cel-go `OverloadCostTracker`). A `non_strict` overload is also called with unknowns and
+    errors as arguments. `estimate` is the possible cost of a call before it runs. None means the estimate of standard
+    CEL, which is 1 for unknown functions.
     """
 
     id: str
@@ -46,11 +48,12 @@ class Overload(Struct, frozen=True):
 
 
 class Function(Struct, frozen=True):
-    """A function name with its overloads, in the order in which they were declared.
+    """A function name with its overloads, in the order of declaration.
 
-    A `singleton` implements all overloads at once and is called without the check of argument types that guards each
-    overload's own implementation; if it names an `operand_trait` (`replay.cel.value.traits`) and the first argument lacks it, the
-    call fails with `no such overload: name`. `type_guards` False drops that check for the overloads' implementations too.
+    A `singleton` implements all overloads at once. It is called without the check of argument types that guards the
+    overloads' own implementations. If it names an `operand_trait` (`replay.cel.value.traits`) and the first argument
+    lacks it, the call fails with `no such overload: name`. `type_guards` False also drops the check for the overloads'
+    implementations.
     """
 
     name: str
@@ -61,9 +64,9 @@ class Function(Struct, frozen=True):
 
 
 class VariableDecl(Struct, frozen=True):
-    """A variable and its type, or with `is_constant` a name for a value, such as that of an enumeration.
+    """A variable and its type, or with `is_constant` a name for a value, such as one of an enumeration.
 
-    `is_lazy`: a map whose entries are computed when they are first read; compiled code asks for each by name.
+    `is_lazy`: a map whose entries are computed when they are first read. Compiled code asks for each entry by name.
     """
 
     name: str
@@ -76,8 +79,9 @@ class VariableDecl(Struct, frozen=True):
 class Messages(Struct, frozen=True):
     """The message types that expressions can build.
 
-    `is_built` tells their names, `new` makes a value, or an `EvalError`, from the name of one and the fields. Where `reads_fields`
-    says so, a field of what the checker knows to be such a message is read with `ObjectValue.field`: unset ones are no error.
+    `is_built` tells their names. `new` makes a value from the name and the fields of a message, or an `EvalError`. If
+    `reads_fields` is true for a type, fields of values that the checker knows to have this type are read with
+    `ObjectValue.field`: unset ones are not an error.
     """
 
     is_built: Callable[[str], bool]
@@ -88,10 +92,12 @@ class Messages(Struct, frozen=True):
 class Library(Struct, frozen=True):
     """A named set of declarations (cel-go `cel.Library`).
 
-    `types` are the names usable as type values or in message construction; `struct_fields` declares, by type name, the
-    fields of struct types. `messages` are those that expressions can build. `optional_syntax` lets `?` mark selections, elements and
-    entries. `equality` is what `==` of two values of a type may cost, by its name. `aliases` are further names of types, which have no fields; they yield to everything declared otherwise. Without
-    `has_struct_types` the name of a struct is found, but as a value of it, so that no message can be made.
+    `types` are the names that can be used as type values or to build messages. `struct_fields` declares, by type name,
+    the fields of struct types. `messages` are the messages that expressions can build. `optional_syntax` allows `?`
+    before selections, elements and entries. `equality` is the possible cost of `==` of two values of a type, by type
+    name. `aliases` are further names of types, without fields; every other declaration of the same name takes
+    precedence. Without `has_struct_types` the name of a struct is declared as a value of that struct instead of a type,
+    so that no message can be built.
     """
 
     name: str

@@ -1,6 +1,7 @@
-"""Macros: calls that the parser replaces by other expressions (cel-go `parser/macro.go`), and those of standard CEL.
+"""Macros: calls that the parser replaces by other expressions (cel-go `parser/macro.go`).
 
-A library brings its macros as values; `macro_table` makes of them what the parser looks up.
+This module has those of standard CEL. A library lists its macros as values; `macro_table` builds the table that the
+parser uses.
 """
 
 from __future__ import annotations
@@ -16,20 +17,23 @@ from replay.cel.ast.tree import Expr, Ident, Select
 from replay.cel.release import Release
 
 UNUSED = "#unused"
-"""The variable of a fold over nothing."""
+"""The variable of a comprehension over nothing."""
 
 Expander = Callable[[ExprFactory, Expr | None, tuple[Expr, ...]], Expr | None]
-"""Makes the replacement from the receiver and the arguments; None leaves the call as it is, `MacroError` refuses it."""
+"""Makes the replacement from the receiver and the arguments.
+
+None leaves the call unchanged, `MacroError` rejects it.
+"""
 
 MacroTable = Mapping[tuple[str, int, bool], Expander]
 """Expansion of a call, by name, number of arguments and presence of a receiver."""
 
 
 class MacroError(Exception):
-    """A macro was used wrongly; raised to the parser, which reports it at the node."""
+    """Wrong use of a macro; the parser catches this error and reports it at the node."""
 
     def __init__(self, node: Expr, message: str) -> None:
-        """Keep the node, whose place the message gets."""
+        """`node` is the node at which `message` is reported."""
         super().__init__(message)
         self.node = node
         self.message = message
@@ -45,7 +49,7 @@ class Macro(Struct, frozen=True):
 
 
 def macro_table(macros: Iterable[Macro]) -> MacroTable:
-    """The macros by the calls that they answer; a later one replaces an earlier one."""
+    """Return the macros by the calls that they expand; a later macro replaces an earlier one."""
     return {(macro.function, count, macro.receiver): macro.expander for macro in macros for count in macro.arg_counts}
 
 
@@ -57,7 +61,7 @@ def _has(factory: ExprFactory, _: Expr | None, args: tuple[Expr, ...]) -> Expr:
 
 
 def simple_name(node: Expr, message: str) -> str:
-    """The name that an argument must be; raises `MacroError` with a message."""
+    """Return the name that an argument must be; raises `MacroError` with a message if it is none."""
     if not isinstance(node, Ident):
         raise MacroError(node, message)
     return node.name
@@ -72,7 +76,7 @@ def _variable(factory: ExprFactory, node: Expr, message: str) -> str:
 
 
 def refuse_accumulator(node: Expr, name: str) -> None:
-    """Raise `MacroError` where a variable has the name of the accumulator."""
+    """Raise `MacroError` if a variable has the name of the accumulator."""
     if name in (ACCUMULATOR, NAMED_ACCUMULATOR):
         raise MacroError(node, "iteration variable overwrites accumulator variable")
 
@@ -86,11 +90,11 @@ def _element_variable(factory: ExprFactory, args: tuple[Expr, ...]) -> tuple[str
 
 
 MacroVariables = Callable[[ExprFactory, tuple[Expr, ...]], tuple[str, str]]
-"""The names of the variables among the arguments of a macro; the second is empty where there is one only."""
+"""Returns the names of the variables among the arguments of a macro; the second is empty if there is only one."""
 
 
 def all_macro(variables: MacroVariables, used: int) -> Expander:
-    """`all` over variables; the predicate is the argument of index `used`."""
+    """Return the expansion of `all`; `used` is the index of the argument with the predicate."""
 
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
         names = variables(factory, args)
@@ -104,7 +108,7 @@ def all_macro(variables: MacroVariables, used: int) -> Expander:
 
 
 def exists_macro(variables: MacroVariables, used: int) -> Expander:
-    """`exists`, as `all_macro`."""
+    """Return the expansion of `exists`; the parameters are those of `all_macro`."""
 
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
         names = variables(factory, args)
@@ -119,7 +123,7 @@ def exists_macro(variables: MacroVariables, used: int) -> Expander:
 
 
 def exists_one_macro(variables: MacroVariables, used: int) -> Expander:
-    """`existsOne`, as `all_macro`."""
+    """Return the expansion of `existsOne`; the parameters are those of `all_macro`."""
 
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
         names = variables(factory, args)
@@ -145,7 +149,7 @@ def _filter(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -
 
 
 def expand_map(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
-    """`target.map(x, [condition,] value)`."""
+    """Expand `target.map(x, [condition,] value)`."""
     names = _element_variable(factory, args)
     init = factory.list()
     condition = factory.literal(True)
@@ -156,14 +160,17 @@ def expand_map(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]
 
 
 def let(factory: ExprFactory, nothing: Expr, name: str, init: Expr, result: Expr) -> Expr:
-    """`result` with a variable, as a fold over nothing; `nothing` is an empty list, made in the order in which ids are given."""
+    """Return `result` with a variable, as a comprehension over nothing.
+
+    `nothing` is an empty list, which the caller makes so that ids are given in the right order.
+    """
     condition = factory.literal(False)
     step = factory.ident(name)
     return factory.fold(nothing, (UNUSED, ""), name, init, condition, step, result)
 
 
 def receiver(target: Expr | None) -> Expr:
-    """The receiver, which the table guarantees."""
+    """Return the receiver, which the macro table guarantees."""
     assert target is not None
     return target
 

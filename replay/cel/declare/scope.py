@@ -1,7 +1,7 @@
-"""What names mean at check time: the declarations of an environment and the variables of comprehensions around a node.
+"""The meaning of names at check time: declarations of the environment and variables of the enclosing comprehensions.
 
-Names resolve as in cel-go (`checker/env.go`, `common/containers`): first variables of comprehensions, then, from the container
-outwards, declared variables, types and struct types.
+Names resolve as in cel-go (`checker/env.go`, `common/containers`): first variables of comprehensions, then, from the
+container outwards, declared variables, types and struct types.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class Signatures(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """A declared name and its type; `disambiguated` if a variable of a comprehension hides it where it was named."""
+    """A declared name and its type.
+
+    `disambiguated` means that a variable of a comprehension hides the name at the place of use.
+    """
 
     name: str
     type: Type
@@ -43,10 +46,10 @@ class Resolved(NamedTuple):
 
 
 class Declarations:
-    """Everything that is declared outside of an expression; built once, used for many expressions.
+    """Everything that is declared outside of an expression, built once and used for many expressions.
 
-    Functions of the same name are merged in the order of the libraries. `container` is the namespace that names are
-    resolved in.
+    Functions of the same name are merged in the order of the libraries. `container` is the namespace in which names are
+    resolved.
     """
 
     def __init__(
@@ -78,7 +81,7 @@ class Declarations:
     def with_variables(
         self, variables: Mapping[str, Type], structs: Iterable[Mapping[str, Mapping[str, Type]]]
     ) -> Declarations:
-        """Return the same with more variables and struct types, which go before others of their name."""
+        """Return a copy whose added variables and struct types take precedence over others of the same name."""
         extended = copy(self)
         extended._variables = {**self._variables, **variables}  # noqa: SLF001 - of its own class
         extended._structs = [*structs, *self._structs]  # noqa: SLF001
@@ -87,7 +90,7 @@ class Declarations:
         return extended
 
     def candidate_names(self, name: str) -> Sequence[str]:
-        """Return the full names that a name may mean, innermost namespace first; a leading dot means the root."""
+        """Return the full names that a name may stand for, innermost namespace first; a leading dot means the root."""
         if name.startswith("."):
             return (name[1:],)
         if not self.container:
@@ -96,15 +99,15 @@ class Declarations:
         return [".".join([*parts[:count], name]) for count in range(len(parts), 0, -1)] + [name]
 
     def may_be_qualified(self, root: str) -> bool:
-        """Whether any declared name could begin with this part and a dot."""
+        """Return whether any declared name could begin with this part and a dot."""
         return bool(self.container) or root.removeprefix(".") in self._qualified_roots
 
     def may_be_namespace(self, root: str) -> bool:
-        """Whether any function is named by this part and a dot."""
+        """Return whether any function name begins with this part and a dot."""
         return bool(self.container) or root.removeprefix(".") in self._namespaces
 
     def function(self, name: str) -> Signatures | None:
-        """The function that a name means."""
+        """Return the function that a name stands for, or None if there is none."""
         signature = self._signatures.get(name)
         if signature is not None and not self.container:
             return signature
@@ -115,7 +118,7 @@ class Declarations:
         return None
 
     def name(self, name: str) -> Resolved | None:
-        """The variable or type that a name means outside of comprehensions."""
+        """Return the variable or type that a name stands for outside of comprehensions, or None if there is none."""
         for candidate in self.candidate_names(name):
             type_ = self._variables.get(candidate)
             if type_ is not None:
@@ -126,7 +129,7 @@ class Declarations:
         return None
 
     def type_name(self, name: str) -> Resolved | None:
-        """The type that a name means where a message is made."""
+        """Return the type that a name stands for where a message is built, or None if there is none."""
         for candidate in self.candidate_names(name):
             resolved = self._type(candidate)
             if resolved is not None:
@@ -147,7 +150,7 @@ class Declarations:
         return None
 
     def fields(self, struct: str) -> Mapping[str, Type] | None:
-        """The fields of a struct type, None if there is no such type."""
+        """Return the fields of a struct type, or None if there is no such type."""
         for structs in self._structs:
             fields = structs.get(struct)
             if fields is not None:
@@ -171,7 +174,7 @@ def _signatures(libraries: Iterable[Library]) -> dict[str, Signatures]:
 
 
 def _merge(overloads: dict[str, Overload], function: Function) -> None:
-    """A repeated overload id replaces the earlier one at its place."""
+    """Add a function's overloads; a repeated overload id replaces the earlier one in place."""
     for overload in function.overloads:
         overloads[overload.id] = overload
 

@@ -55,12 +55,12 @@ def _in(element: Value, container: Value) -> Value:
 
 
 def size(value: Value) -> int:
-    """Code points, bytes, elements or entries."""
+    """Return the number of code points, bytes, elements or entries."""
     return map_size(value)
 
 
 def identity(value: Value) -> Value:
-    """The value."""
+    """Return the value unchanged."""
     return value
 
 
@@ -85,7 +85,7 @@ SINGLETONS: dict[str, Singleton] = {
 
 
 def _text_test(test: Callable[[str, str], bool]) -> Implementation:
-    """`contains`, `startsWith`, `endsWith`: their arguments are not guarded by type, so they check for themselves."""
+    """Return `contains`, `startsWith` or `endsWith`, which check the types of their arguments themselves."""
 
     def implementation(text: Value, part: Value) -> bool:
         if type(text) is not str or type(part) is not str:
@@ -100,12 +100,12 @@ UNGUARDED = frozenset({"contains", "endsWith", "startsWith"})
 
 
 def _not_strictly_false(value: Value) -> Value:
-    """True for anything but `false`: an error or unknown must not end a fold."""
+    """Return True for anything but `false`: an error or unknown must not end a comprehension."""
     return value if type(value) is bool else True
 
 
 def _fields() -> dict[str, Implementation]:
-    """`timestamp.getX()`, `timestamp.getX(zone)` and `duration.getX()` by overload id."""
+    """Return `timestamp.getX()`, `timestamp.getX(zone)` and `duration.getX()` by overload id."""
     names = {
         "year": "getFullYear",
         "month": "getMonth",

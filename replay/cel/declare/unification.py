@@ -1,6 +1,7 @@
 """Assignability of types and bindings of type parameters (`checker/types.go` of cel-go).
 
-They tell which overloads of a function fit the types of its arguments, and what the type of the call is (`checker.resolveOverload`).
+They decide which overloads of a function fit the types of its arguments, and the type of the call
+(`checker.resolveOverload`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SCALAR = frozenset(
 
 
 def is_dyn(type_: Type) -> bool:
-    """Whether a type accepts anything at check time."""
+    """Return whether a type accepts anything at check time."""
     return type_.kind in _DYNAMIC
 
 
@@ -33,7 +34,7 @@ def is_dyn_or_error(type_: Type) -> bool:
 
 
 def unwrap_optional(type_: Type) -> tuple[Type, bool]:
-    """`T` and True for `optional_type(T)`, else the type and False."""
+    """Return `T` and True for `optional_type(T)`, otherwise the type and False."""
     if type_.kind is Kind.OPAQUE and type_.name == "optional_type":
         return type_.parameters[0], True
     return type_, False
@@ -44,12 +45,12 @@ def _unwrap(type_: Type) -> Type:
 
 
 def is_exact(left: Type, right: Type) -> bool:
-    """Return whether two types are the same. A wrapper equals what it wraps, because it has the same kind."""
+    """Return whether two types are the same. A wrapper equals the type it wraps, because it has the same kind."""
     return left.kind is not Kind.UNKNOWN and (left == right or _unwrap(left) == _unwrap(right))
 
 
 def is_equivalent(left: Type, right: Type) -> bool:
-    """Return whether two types are the same except for names of type parameters."""
+    """Return whether two types are the same except for the names of type parameters."""
     left, right = _unwrap(left), _unwrap(right)
     if left.kind is not right.kind or len(left.parameters) != len(right.parameters):
         return False
@@ -59,7 +60,7 @@ def is_equivalent(left: Type, right: Type) -> bool:
 
 
 def is_equal_or_less_specific(left: Type, right: Type) -> bool:
-    """Whether the first type accepts at least what the second does, reading `dyn` and parameters as anything."""
+    """Return whether the first type accepts at least what the second does; `dyn` and parameters accept anything."""
     if left.kind in _DYNAMIC or left.kind is Kind.TYPE_PARAM:
         return True
     if right.kind in _DYNAMIC or right.kind is Kind.TYPE_PARAM:
@@ -77,7 +78,7 @@ def is_equal_or_less_specific(left: Type, right: Type) -> bool:
 
 
 def most_general(left: Type, right: Type) -> Type:
-    """The more general of two types that are known to fit."""
+    """Return the more general of two types that are known to fit."""
     return left if is_equal_or_less_specific(left, right) else right
 
 
@@ -87,12 +88,12 @@ class Substitutions:
     __slots__ = ("_bound", "_trail")
 
     def __init__(self) -> None:
-        """Nothing is bound."""
+        """Start without bindings."""
         self._bound: dict[str, Type] = {}
         self._trail: list[tuple[str, Type | None]] = []
 
     def is_assignable(self, left: Type, right: Type) -> bool:
-        """Whether the first type fits the second; binds parameters if so."""
+        """Return whether the first type fits the second; binds parameters if it does."""
         self._trail.clear()
         if self._assignable(left, right):
             return True
@@ -100,7 +101,7 @@ class Substitutions:
         return False
 
     def is_assignable_list(self, left: Sequence[Type], right: Sequence[Type]) -> bool:
-        """Whether each type fits the one at its place; binds parameters if so."""
+        """Return whether each type fits the one at the same position; binds parameters if all do."""
         self._trail.clear()
         if self._assignable_list(left, right):
             return True
@@ -108,7 +109,7 @@ class Substitutions:
         return False
 
     def substitute(self, type_: Type, *, to_dyn: bool) -> Type:
-        """Return the type with bound parameters replaced, and unbound ones by `dyn` if `to_dyn`."""
+        """Return the type with bound parameters replaced, and unbound ones replaced by `dyn` if `to_dyn`."""
         if not type_.parametric:
             return type_
         kind = type_.kind
@@ -177,7 +178,7 @@ class Substitutions:
         return False, False
 
     def _not_referenced_in(self, parameter: Type, within: Type) -> bool:
-        """The occurs check: a type must not contain what it is to stand for."""
+        """Return whether a type does not contain the parameter that it is to replace (the occurs check)."""
         if not within.parametric:
             return True
         if within.kind is Kind.TYPE_PARAM:
@@ -189,11 +190,14 @@ class Substitutions:
 
 
 Resolution = tuple[tuple[str, ...], Type | None]
-"""The overloads that fit, in order of declaration, and the type of the call; no type if none fits."""
+"""The overloads that fit, in the order of declaration, and the type of the call; no type if none fits."""
 
 
 class OverloadResolver:
-    """Tries the overloads in order; all that fit are kept, the first decides the type unless others give another one."""
+    """Tries the overloads in order and keeps all that fit.
+
+    The first one decides the type of the call. If another one has a different type, the type is `dyn`.
+    """
 
     def __init__(self, declarations: Declarations, substitutions: Substitutions) -> None:
         """Bind type variables in the substitutions of one expression."""
@@ -202,14 +206,14 @@ class OverloadResolver:
         self._type_variables = 0
 
     def new_type_variable(self) -> Type:
-        """A type parameter that nothing else is called; messages may show its number."""
+        """Return a type parameter with an unused name; error messages may show its number."""
         self._type_variables += 1
         return type_param(f"_var{self._type_variables - 1}")
 
     def resolve(self, signatures: Signatures, types: Sequence[Type], *, member: bool) -> Resolution:
-        """The overloads of a call style that fit; the receiver of a member is the first of the types.
+        """Return the overloads of a call style that fit; the receiver of a member function is the first of the types.
 
-        Without free parameters in the arguments the answer is the same for every expression, and remembered.
+        If the arguments have no free parameters, the answer is the same for every expression, and is cached.
         """
         if any(type_.parametric for type_ in types):
             return self._match(signatures, types, member=member)
@@ -241,7 +245,7 @@ class OverloadResolver:
         return tuple(ids), result
 
     def _instantiated(self, overload: CandidateOverload) -> tuple[tuple[Type, ...], Type]:
-        """The signature with fresh type variables for its parameters."""
+        """Return the signature with fresh type variables for its parameters."""
         if not overload.parameters:
             return overload.args, overload.result
         fresh = {name: self.new_type_variable() for name in overload.parameters}

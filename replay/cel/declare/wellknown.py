@@ -1,6 +1,6 @@
 """Well-known protobuf messages, which CEL knows by name: their fields and values.
 
-See "JSON Data Conversion" and wrappers of the language definition.
+See "JSON Data Conversion" and wrappers in the language definition.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _new_well_known(type_name: str, fields: Mapping[str, Value]) -> Value:  # no
 
 
 def _json(value: Value) -> Value:
-    """JSON knows doubles only, and bytes as base64."""
+    """Return a value as JSON: all numbers are doubles, bytes are base64."""
     if isinstance(value, list | ConcatList):
         return [_json(item) for item in value]
     if isinstance(value, dict):
@@ -82,7 +82,7 @@ def _json(value: Value) -> Value:
 
 
 def _narrowed(name: str, value: Value) -> Value:
-    """The 32-bit wrappers hold less than CEL's numbers; setting null leaves the wrapper unset."""
+    """Check a value against the 32-bit wrappers, which hold less than CEL's numbers; null leaves the wrapper unset."""
     if value is None:
         return None
     if name == "FloatValue":
@@ -116,7 +116,7 @@ WELL_KNOWN_TYPES: Final[dict[str, Type]] = {
     _PREFIX + "Struct": map_type(STRING, DYN),
     _PREFIX + "Value": DYN,
 }
-"""Type of the value of a well-known message."""
+"""The type of the value of a well-known message."""
 
 WELL_KNOWN_MESSAGES: Final[dict[Kind, str]] = {
     Kind.ANY: _PREFIX + "Any",
@@ -126,10 +126,10 @@ WELL_KNOWN_MESSAGES: Final[dict[Kind, str]] = {
     Kind.NULL: _PREFIX + "NullValue",
     Kind.TIMESTAMP: _PREFIX + "Timestamp",
 }
-"""The message whose fields a value of a well-known type is made with."""
+"""The message whose fields are used to build a value of a well-known type."""
 
 EMPTY: Final = struct_type(_PREFIX + "Empty")
-"""The only message that is a value itself, and a type with a name."""
+"""The only message that is itself a value, and a type with a name."""
 
 _TIME = {"seconds": INT, "nanos": INT}
 
@@ -138,7 +138,7 @@ WELL_KNOWN_BUILDER: Final = Messages(
     new=_new_well_known,
     reads_fields=lambda _: False,
 )
-"""How they are built; they yield to those of other libraries."""
+"""Builds the well-known messages, unless another library has messages of the same names."""
 
 WELL_KNOWN_LIBRARY: Final = Library(
     "wellknown",
@@ -162,4 +162,4 @@ WELL_KNOWN_LIBRARY: Final = Library(
         EMPTY.name: {},
     },
 )
-"""The messages' fields, for their construction, and the one value of the one enumeration."""
+"""The fields of the well-known messages, for building them, and the value of their only enumeration."""

@@ -1,1 +1,1 @@
-"""The strict engine: the server's error texts, unknowns and costs."""
+"""The strict engine, which reproduces the server's error texts, unknowns and costs."""

@@ -1,4 +1,4 @@
-"""Variables with a path of selections: resolved as one unit, with optional and presence-testing selections."""
+"""Variables with a path of selections, resolved as one unit, including optional and presence-testing selections."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from replay.cel.value.values import (
 
 
 def _through_go(value: Value) -> Value:
-    """The same value, but for optionals, types and values of libraries.
+    """Return the value as it comes back from Go: only optionals, types and values of libraries change.
 
-    Optionals lose all their layers and types become their names. What a library wraps is nothing that CEL knows: it ends as
-    an `EvalError`, which is returned, since it stands inside an optional.
+    Optionals lose all their layers and types become their names. A Go value that a library wraps means nothing to CEL:
+    it becomes an `EvalError`, which is returned rather than raised, because it stays inside an optional.
     """
     while isinstance(value, OptionalValue):
         value = value.value if value.has_value else None
@@ -49,10 +49,10 @@ class Qualifier(Protocol):
         """Whether the selection is marked with `?`."""
 
     def qualify(self, frame: Frame, value: Value) -> Value:
-        """The selected part."""
+        """Return the selected part."""
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:
-        """The selected part if it is there."""
+        """Return the selected part and whether it is present."""
 
 
 class Attribute(Protocol):
@@ -63,10 +63,10 @@ class Attribute(Protocol):
         """The id of the last selection, or of the variable."""
 
     def add_qualifier(self, qualifier: Qualifier) -> None:
-        """Extend the path; only while planning."""
+        """Extend the path; only called while planning."""
 
     def resolve(self, frame: Frame) -> Value:
-        """The value at the end of the path."""
+        """Return the value at the end of the path."""
 
 
 class KeyQualifier:
@@ -81,40 +81,40 @@ class KeyQualifier:
         self.optional = optional
 
     def qualify(self, frame: Frame, value: Value) -> Value:  # noqa: ARG002 - one signature for all qualifiers
-        """The selected part."""
+        """Return the selected part."""
         return select(value, self.key)
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:  # noqa: ARG002
-        """The selected part if it is there."""
+        """Return the selected part and whether it is present."""
         return lookup(value, self.key, testing=True)
 
 
 class FieldQualifier(KeyQualifier):
-    """Selection of a field of a message that the expression built (cel-go `fieldQualifier`): unset is null."""
+    """Selection of a field of a message that the expression built (cel-go `fieldQualifier`); an unset field is null."""
 
     __slots__ = ()
 
     def qualify(self, frame: Frame, value: Value) -> Value:
-        """The field, null if it is not set."""
+        """Return the field, null if it is not set."""
         if not isinstance(value, ObjectValue):
             return super().qualify(frame, value)
         return value.field(self.key)
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:
-        """The field if it is set."""
+        """Return the field and whether it is set."""
         if not isinstance(value, ObjectValue):
             return super().qualify_if_present(frame, value, presence_only=presence_only)
         return value.field(self.key), self.key in value.fields
 
 
 class TestOnlyQualifier:
-    """The last selection of `has(...)`: whether it is there."""
+    """The last selection of `has(...)`, which tests whether the part is present."""
 
     __test__ = False
     __slots__ = ("_inner", "id", "optional")
 
     def __init__(self, inner: KeyQualifier) -> None:
-        """Test what `inner` would select."""
+        """`inner` is the selection to test."""
         self._inner = inner
         self.id = inner.id
         self.optional = inner.optional
@@ -125,7 +125,7 @@ class TestOnlyQualifier:
         return self._inner.key
 
     def qualify(self, frame: Frame, value: Value) -> Value:
-        """True or false."""
+        """Return whether the part is present."""
         part, present = self._inner.qualify_if_present(frame, value, presence_only=True)
         # Something of the part is missing, not the part itself.
         if type(part) is PartialValue:
@@ -133,7 +133,7 @@ class TestOnlyQualifier:
         return part if isinstance(part, EvalError | Unknown) else present
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:  # noqa: ARG002
-        """The part, if it is there."""
+        """Return the part and whether it is present."""
         return self._inner.qualify_if_present(frame, value, presence_only=True)
 
 
@@ -143,18 +143,18 @@ class ComputedQualifier:
     __slots__ = ("attribute", "id", "optional")
 
     def __init__(self, node_id: int, attribute: Attribute, *, optional: bool = False) -> None:
-        """The attribute is resolved for each evaluation."""
+        """`attribute` is resolved anew in each evaluation."""
         self.id = node_id
         self.attribute = attribute
         self.optional = optional
 
     def qualify(self, frame: Frame, value: Value) -> Value:
-        """The selected part."""
+        """Return the selected part."""
         key = self._key(frame)
         return key if isinstance(key, EvalError | Unknown) else select(value, key)
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:  # noqa: ARG002
-        """The selected part if it is there."""
+        """Return the selected part and whether it is present."""
         key = self._key(frame)
         if isinstance(key, EvalError | Unknown):
             return key, isinstance(key, Unknown)
@@ -175,7 +175,7 @@ def _go_native(key: Value) -> str:
 
 
 def apply_qualifiers(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]) -> Value:
-    """Follow a path; once a selection is optional, all after it are, and the result is an optional."""
+    """Follow a path; after an optional selection all further ones are optional too, and so is the result."""
     optional = False
     if isinstance(value, OptionalValue) and (qualifiers or frame.release < Release.V0_29):
         if not value.has_value:
@@ -206,9 +206,9 @@ class AbsoluteAttribute:
     __slots__ = ("_from_root", "id", "names", "qualifiers")
 
     def __init__(self, node_id: int, names: Sequence[str]) -> None:
-        """A name with a leading dot is looked up in the input, past all folds."""
+        """A name with a leading dot is looked up in the input, past the variables of all comprehensions."""
         self.id = node_id
-        """That of the last selection, or of the variable."""
+        """The id of the last selection, or of the variable."""
         self._from_root = any(name.startswith(".") for name in names)
         self.names = tuple(name.removeprefix(".") for name in names)
         self.qualifiers: list[Qualifier] = []
@@ -219,12 +219,12 @@ class AbsoluteAttribute:
         self.id = qualifier.id
 
     def resolve(self, frame: Frame) -> Value:
-        """The value, or the error that no name is bound."""
+        """Return the value, or the error that no name is bound."""
         is_bound, value = self.resolve_if_bound(frame)
         return value if is_bound else EvalError(f"no such attribute(s): {', '.join(self.names)}")
 
     def resolve_if_bound(self, frame: Frame) -> tuple[bool, Value]:
-        """`(found, value)`."""
+        """Return `(found, value)`."""
         start = frame.root() if self._from_root else frame
         for name in self.names:
             is_bound, value = start.resolve(name)
@@ -236,12 +236,12 @@ class AbsoluteAttribute:
 
 
 class MaybeAttribute:
-    """A path in an expression that was not checked: a dotted variable name or selections, longest name first."""
+    """A path in an unchecked expression: a dotted variable name or selections, longest name first."""
 
     __slots__ = ("_attributes", "_has_type")
 
     def __init__(self, node_id: int, names: Sequence[str], has_type: Callable[[str], bool]) -> None:
-        """Start with the names of the first identifier; `has_type` tells the names of types."""
+        """Start with the names of the first identifier; `has_type` tells whether a name is that of a type."""
         self._has_type = has_type
         self._attributes = [AbsoluteAttribute(node_id, names)]
 
@@ -263,7 +263,7 @@ class MaybeAttribute:
             self._attributes.insert(0, AbsoluteAttribute(qualifier.id, longer))
 
     def resolve(self, frame: Frame) -> Value:
-        """The value of the first reading that is bound."""
+        """Return the value of the first reading that is bound."""
         for attribute in self._attributes:
             is_bound, value = attribute.resolve_if_bound(frame)
             if is_bound:
@@ -280,7 +280,7 @@ class RelativeAttribute:
     __slots__ = ("_id", "_operand", "qualifiers")
 
     def __init__(self, node_id: int, operand: Operand) -> None:
-        """The operand is evaluated for each resolution."""
+        """`operand` is evaluated in each resolution."""
         self._id = node_id
         self._operand = operand
         self.qualifiers: list[Qualifier] = []
@@ -295,7 +295,7 @@ class RelativeAttribute:
         self.qualifiers.append(qualifier)
 
     def resolve(self, frame: Frame) -> Value:
-        """The value."""
+        """Return the value at the end of the path."""
         value = self._operand.exec(frame)
         if isinstance(value, EvalError | Unknown) and type(value) is not PartialValue:
             return value
@@ -308,7 +308,7 @@ class ConditionalAttribute:
     __slots__ = ("_id", "condition", "falsy", "truthy")
 
     def __init__(self, node_id: int, condition: Operand, truthy: Attribute, falsy: Attribute) -> None:
-        """The branches are attributes of their own."""
+        """Each branch is an attribute with a path of its own."""
         self._id = node_id
         self.condition = condition
         self.truthy = truthy
@@ -325,7 +325,7 @@ class ConditionalAttribute:
         self.falsy.add_qualifier(qualifier)
 
     def resolve(self, frame: Frame) -> Value:
-        """The value of the branch; an error or unknown of the condition is the result."""
+        """Return the value of the chosen branch; an error or unknown in the condition is the result."""
         condition = self.condition.exec(frame)
         if condition is True:
             return self.truthy.resolve(frame)

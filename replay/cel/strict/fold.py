@@ -1,4 +1,4 @@
-"""The fold that all comprehension macros expand to (cel-go `evalFold` and `folder`)."""
+"""Comprehensions, to which all macros over lists and maps expand; here they are called folds (cel-go `evalFold`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from replay.cel.value.values import EvalError, Unknown, Value
 
 
 class FoldStep:
-    """A fold over the elements of a list, the keys of a map, or with two variables over indices or keys and values."""
+    """A fold over the elements of a list or the keys of a map.
+
+    With two variables it is over the indices or keys, and the values.
+    """
 
     __slots__ = ("accu_init", "accu_var", "condition", "id", "iter_range", "iter_var", "iter_var2", "result", "step")
 
@@ -32,7 +35,7 @@ class FoldStep:
         step: Step,
         result: Step,
     ) -> None:
-        """`variables` are the names of element, second element (or "") and accumulator."""
+        """`variables` are the names of the element, the second element (or "") and the accumulator."""
         self.id = node_id
         self.iter_range = iter_range
         self.iter_var, self.iter_var2, self.accu_var = variables
@@ -42,7 +45,7 @@ class FoldStep:
         self.result = result
 
     def exec(self, frame: Frame) -> Value:
-        """The result expression over the last accumulator."""
+        """Run the fold and return the value of its result expression."""
         fold_range = self.iter_range.exec(frame)
         if isinstance(fold_range, EvalError) and self.iter_var2 and frame.release < Release.V0_23:
             return EvalError("unsupported comprehension range type: *types.Err")
@@ -81,7 +84,7 @@ class FoldStep:
         return result
 
     def charge(self, tracker: CostTracker, value: Value) -> None:  # noqa: ARG002
-        """Nothing but the parts."""
+        """Charge nothing for the fold itself, only for its parts."""
         tracker.drop(self.iter_range.id)
 
 

@@ -1,4 +1,7 @@
-"""Constants found while planning (cel-go `interpreter/decorators.go`, the server's `cel.OptOptimize`), and `x in [constants]` as a look-up."""
+"""Constants found while planning, and `x in [constants]` as a lookup.
+
+See cel-go `interpreter/decorators.go` and the server's `cel.OptOptimize`.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,21 @@ from replay.cel.value.values import EvalError, MapKey, PanicError, Uint, Unknown
 
 
 class MembershipStep:
-    """`x in [constants]` as a look-up: numbers of equal value match across types; free (cel-go `evalSetMembership`)."""
+    """`x in [constants]` as a lookup, which is free (cel-go `evalSetMembership`).
+
+    Numbers of equal value match across types.
+    """
 
     __slots__ = ("_members", "_operand", "id")
 
     def __init__(self, node_id: int, operand: Step, members: frozenset[Value]) -> None:
-        """`members` are `_membership_key`s."""
+        """`members` are made with `_membership_key`."""
         self.id = node_id
         self._operand = operand
         self._members = members
 
     def exec(self, frame: Frame) -> Value:
-        """Whether the operand is a member."""
+        """Return whether the operand is a member."""
         value = self._operand.exec(frame)
         if isinstance(value, EvalError | Unknown):
             return stopping(value)
@@ -36,11 +42,11 @@ class MembershipStep:
         return _membership_key(value) in self._members
 
     def charge(self, tracker: CostTracker, value: Value) -> None:
-        """Nothing."""
+        """Charge nothing."""
 
 
 def _membership_key(value: Value) -> Value:
-    """A primitive as a key that keeps the types apart."""
+    """Return a key for a primitive, different for equal values of different types."""
     return value if type(value) is str else MapKey(value)
 
 
@@ -48,36 +54,39 @@ CONVERSIONS = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"},
 )
 PATTERN_FUNCTIONS = frozenset({"matches", "find", "findAll"})
-"""Functions whose second argument, if it is a literal, is compiled while planning."""
+"""Functions whose second argument is compiled while planning if it is a literal."""
 
 
 class PlanError(Exception):
-    """The expression cannot be planned; the server reports `program instantiation failed: ` and this text."""
+    """An expression that cannot be planned.
+
+    The server reports `program instantiation failed: ` and `message`.
+    """
 
     def __init__(self, message: str) -> None:
-        """Keep the text."""
+        """`message` is the error text without the server's prefix."""
         super().__init__(message)
         self.message = message
 
 
 def has_constant_value(step: Step) -> bool:
-    """Whether a planned step is a constant."""
+    """Return whether a planned step is a constant."""
     return isinstance(step, ObservedStep) and isinstance(step.step, ConstStep)
 
 
 def constant(step: Step) -> Value:
-    """The value of a constant step."""
+    """Return the value of a constant step."""
     assert isinstance(step, ObservedStep) and isinstance(step.step, ConstStep)  # noqa: PT018 - narrows both
     return step.step.value
 
 
 def invalid_key(value: Value) -> PlanError:
-    """The error of indexing by a literal that cannot be a key."""
+    """Return the error of indexing by a literal that cannot be a key."""
     return PlanError(f"invalid qualifier type: {go_type_name(value)}")
 
 
 def fold_constants(step: Step, release: Release) -> Step:
-    """The step, or a cheaper one with the same result."""
+    """Return the step, or a cheaper one with the same result."""
     if isinstance(step, ListStep):
         return _evaluated(step, release) if all(map(has_constant_value, step.elements)) else step
     if isinstance(step, MapStep):
@@ -136,7 +145,7 @@ def _membership(step: CallStep) -> Step:
 
 
 def _equal_numbers(value: Value) -> list[Value]:
-    """The keys under which the same number of another type is found; an int is converted to double as it is."""
+    """Return the keys of the same number in other types; an int becomes a double even if that loses digits."""
     if type(value) is float:
         integer, unsigned = lossless_int(value), lossless_uint(value)
         return [_membership_key(n) for n in (integer, unsigned) if n is not None]

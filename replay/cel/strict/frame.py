@@ -1,4 +1,4 @@
-"""Name lookup during a strict evaluation: the input at the root, a frame for each running fold."""
+"""Name lookup during a strict evaluation: the input at the root, and one frame for each running fold."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ class Frame:
     def __init__(
         self, bindings: Mapping[str, Value], tracker: CostTracker | None, release: Release = NEWEST_RELEASE
     ) -> None:
-        """The root frame; `release` is the one whose evaluation is reproduced."""
+        """Make the root frame; `release` is the cel-go release whose evaluation is reproduced."""
         self.bindings = bindings
         self.tracker = tracker
         self.release = release
         self.parent: Frame | None = None
 
     def resolve(self, name: str) -> tuple[bool, Value]:
-        """`(found, value)` of a name."""
+        """Return `(found, value)` of a name."""
         if name in self.bindings:
             return True, self.bindings[name]
         return False, None
 
     def root(self) -> Frame:
-        """The frame of the input, where names with a leading dot are looked up."""
+        """Return the frame of the input, where names with a leading dot are looked up."""
         return self
 
 
 class Operand(Protocol):
-    """A step as frames and attributes see it."""
+    """A step, as far as frames and attributes use it."""
 
     @property
     def id(self) -> int:
@@ -56,15 +56,15 @@ class Operand(Protocol):
 
 
 class FoldLoop(Protocol):
-    """A fold as its frame sees it."""
+    """A fold, as far as its frame uses it."""
 
     @property
     def iter_var(self) -> str:
-        """The name of an element or key."""
+        """The name of the variable for elements or keys."""
 
     @property
     def iter_var2(self) -> str:
-        """The name of a value, empty for none."""
+        """The name of the variable for values, empty if there is none."""
 
     @property
     def accu_var(self) -> str:
@@ -72,7 +72,7 @@ class FoldLoop(Protocol):
 
     @property
     def accu_init(self) -> Operand:
-        """Return the initial value."""
+        """The step that computes the initial value of the accumulator."""
 
 
 class FoldFrame(Frame):
@@ -83,7 +83,7 @@ class FoldFrame(Frame):
     parent: Frame
 
     def __init__(self, fold: FoldLoop, parent: Frame) -> None:
-        """Stand before the first element."""
+        """Start before the first element."""
         self.bindings = {}
         self.tracker = parent.tracker
         self.release = parent.release
@@ -97,7 +97,7 @@ class FoldFrame(Frame):
         self.computing_result = False
 
     def resolve(self, name: str) -> tuple[bool, Value]:
-        """The accumulator, the iteration variables unless the result is computed, then the frames below."""
+        """Look up a name: the accumulator, the iteration variables unless the result is computed, then the parent frame."""
         fold = self.fold
         if name == fold.accu_var:
             return True, self._accumulator()
@@ -121,5 +121,5 @@ class FoldFrame(Frame):
         return self.accumulator
 
     def root(self) -> Frame:
-        """The frame of the input."""
+        """Return the frame of the input."""
         return self.parent.root()

@@ -1,7 +1,7 @@
 """Turns a tree into steps once, as cel-go's planner does with the options of the API server.
 
-What is decided here: names are resolved, paths of selections become one attribute, constant lists, maps, conversions
-and patterns are folded (`cel.OptOptimize`), membership in constant lists becomes a look-up.
+Planning resolves names, turns paths of selections into attributes, computes constant lists, maps, conversions and
+patterns (`cel.OptOptimize`), and turns membership in constant lists into a lookup.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ _OPTIONAL_OR = {"or": "optional_or_optional", "orValue": "optional_orValue_value
 
 
 class TypeProvider(Protocol):
-    """Facts about types for the planner."""
+    """The facts about types that the planner needs."""
 
     def has_type(self, name: str) -> bool:
         """Return whether a name is a type value."""
 
     def has_field_access(self, type_name: str) -> bool:
-        """Whether fields of this type are read from a message that the expression built."""
+        """Return whether fields of this type are read from a message that the expression built."""
 
     def new_object(self, type_name: str, fields: Mapping[str, Value]) -> Value:
-        """`TypeName{...}`; an `EvalError` where the type cannot be built."""
+        """Return the value of `TypeName{...}`, an `EvalError` if the type cannot be built."""
 
     def candidate_names(self, name: str) -> tuple[str, ...]:
-        """The names that a name may mean in the container, most specific first."""
+        """Return the full names that a name may stand for in the container, most specific first."""
 
     def struct_name(self, name: str) -> str | None:
-        """Return the full name of a message type, None if there is none."""
+        """Return the full name of a message type, or None if there is no such type."""
 
 
 class Planner:
@@ -87,7 +87,7 @@ class Planner:
         self._locals: list[str] = []
 
     def plan(self, node: Expr) -> Step:  # noqa: PLR0911 - one return a node
-        """The step of a node; raises `PlanError` where a constant folds to an error."""
+        """Return the step of a node; raises `PlanError` if a constant part evaluates to an error."""
         match node:
             case Const():
                 return ObservedStep(ConstStep(node.id, node.value))
@@ -136,7 +136,7 @@ class Planner:
         return AttributeStep(AbsoluteAttribute(node.id, (reference.name,)))
 
     def _attribute_step(self, step: Step) -> AttributeStep:
-        """The step as an attribute that can be extended."""
+        """Return the step as an attribute that can be extended."""
         return step if isinstance(step, AttributeStep) else AttributeStep(RelativeAttribute(step.id, step))
 
     def _plan_select(self, node: Select) -> Step:
@@ -192,7 +192,7 @@ class Planner:
         return self._decorate(step)
 
     def _resolve_function(self, node: Call) -> tuple[Expr | None, str, str]:
-        """`(target, function name, overload id)`; the id is empty where several overloads are candidates."""
+        """Return `(target, function name, overload id)`; the id is empty if several overloads are candidates."""
         reference = self._ast.reference_map.get(node.id)
         if reference is not None:
             ids = reference.overload_ids
@@ -270,5 +270,5 @@ class Planner:
 
 
 def _branch(step: Step) -> Attribute:
-    """A branch of a conditional: its attribute, so that a path after the conditional extends it."""
+    """Return a branch of a conditional as an attribute, so that a path after the conditional extends it."""
     return step.attribute if isinstance(step, AttributeStep) else RelativeAttribute(step.id, step)

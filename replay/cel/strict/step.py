@@ -1,4 +1,7 @@
-"""The steps of a strict evaluation: one small object a node, errors and unknowns as values, every result reported."""
+"""The steps of a strict evaluation: one small object per node.
+
+Errors and unknowns are values, and every result is reported to the cost tracker.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +39,10 @@ class Step(Protocol):
         """The id of the node."""
 
     def exec(self, frame: Frame) -> Value:
-        """The value; never raises but `CostLimitExceeded` and `PanicError`."""
+        """Return the value; raises nothing but `CostLimitExceeded` and `PanicError`."""
 
     def charge(self, tracker: CostTracker, value: Value) -> None:
-        """Add what the finished step costs."""
+        """Add the cost of the finished step."""
 
 
 class ObservedStep:
@@ -48,12 +51,12 @@ class ObservedStep:
     __slots__ = ("id", "step")
 
     def __init__(self, step: Step) -> None:
-        """Wrap a step."""
+        """`step` is the step to evaluate."""
         self.step = step
         self.id = step.id
 
     def exec(self, frame: Frame) -> Value:
-        """The value of the step."""
+        """Return the value of the step."""
         tracker = frame.tracker
         try:
             value = self.step.exec(frame)
@@ -65,7 +68,7 @@ class ObservedStep:
         return value
 
     def _give_up(self, tracker: CostTracker | None, error: UndeterminedError) -> NoReturn:
-        """Charge for a call that is too much to make: past the limit, the server answers with that, however long it takes."""
+        """Charge for a call that is too big to make: if that exceeds the limit, the server's answer is known after all."""
         if tracker is not None and not error.charged:
             error.charged = True
             value = PlaceholderValue(error.size)
@@ -74,7 +77,7 @@ class ObservedStep:
         raise error
 
     def charge(self, tracker: CostTracker, value: Value) -> None:
-        """Charge the cost of the step."""
+        """Add the cost of the step."""
         self.step.charge(tracker, value)
 
 
@@ -84,16 +87,16 @@ class ConstStep:
     __slots__ = ("id", "value")
 
     def __init__(self, node_id: int, value: Value) -> None:
-        """A literal, or the result of folding constant arguments."""
+        """`value` is a literal, or the result of an operation on constants."""
         self.id = node_id
         self.value = value
 
     def exec(self, frame: Frame) -> Value:  # noqa: ARG002 - one signature for all steps
-        """The constant."""
+        """Return the constant."""
         return self.value
 
     def charge(self, tracker: CostTracker, value: Value) -> None:
-        """Nothing."""
+        """Charge nothing."""
 
 
 class ObservedQualifier:
@@ -102,7 +105,7 @@ class ObservedQualifier:
     __slots__ = ("_attribute", "_qualifier")
 
     def __init__(self, qualifier: Qualifier, attribute: Attribute | None = None) -> None:
-        """`attribute` is given where the selection is by a computed expression rather than a name."""
+        """`attribute` is given if the selection is by a computed expression rather than a name."""
         self._qualifier = qualifier
         self._attribute = attribute
 
@@ -118,17 +121,17 @@ class ObservedQualifier:
 
     @property
     def key(self) -> Value:
-        """The constant key, None where it is computed."""
+        """The constant key, None if it is computed."""
         return getattr(self._qualifier, "key", None)
 
     def qualify(self, frame: Frame, value: Value) -> Value:
-        """The selected part."""
+        """Return the selected part."""
         part = self._qualifier.qualify(frame, value)
         self._report(frame, part)
         return part
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:
-        """Return the selected part. Only a present part is reported."""
+        """Return the selected part and whether it is present. Only a present part is reported."""
         part, present = self._qualifier.qualify_if_present(frame, value, presence_only=presence_only)
         if present or presence_only:
             self._report(frame, part)
@@ -146,7 +149,7 @@ class ObservedQualifier:
 
 
 def charge_attribute(tracker: CostTracker, attribute: Attribute) -> None:
-    """A variable or path costs one; a conditional nothing but its parts."""
+    """Charge one for a variable or path, and for a conditional only its parts."""
     if isinstance(attribute, ConditionalAttribute):
         tracker.drop(attribute.falsy.id)
         tracker.drop(attribute.truthy.id)
@@ -162,7 +165,7 @@ class AttributeStep:
     __slots__ = ("attribute", "optional")
 
     def __init__(self, attribute: Attribute, *, optional: bool = False) -> None:
-        """The attribute may still grow while planning."""
+        """`attribute` may still be extended while planning."""
         self.attribute = attribute
         self.optional = optional
 
@@ -176,7 +179,7 @@ class AttributeStep:
         self.attribute.add_qualifier(ObservedQualifier(qualifier, attribute))
 
     def exec(self, frame: Frame) -> Value:
-        """The value at the end of the path."""
+        """Return the value at the end of the path."""
         attribute, tracker = self.attribute, frame.tracker
         value = attribute.resolve(frame)
         if tracker is not None:
@@ -190,12 +193,12 @@ class AttributeStep:
 
 
 class PresenceStep(AttributeStep):
-    """`has(operand.field)`; Kubernetes charges the selections only."""
+    """`has(operand.field)`; Kubernetes charges only the selections."""
 
     __slots__ = ("_id",)
 
     def __init__(self, node_id: int, attribute: Attribute) -> None:
-        """The attribute ends in a `TestOnlyQualifier`."""
+        """`attribute` ends in a `TestOnlyQualifier`."""
         super().__init__(attribute)
         self._id = node_id
 
@@ -205,7 +208,7 @@ class PresenceStep(AttributeStep):
         return self._id
 
     def exec(self, frame: Frame) -> Value:
-        """Return true or false. An optional stands for whether it has a value."""
+        """Return whether the field is present; an optional counts as present if it has a value."""
         value = self.attribute.resolve(frame)
         if isinstance(value, OptionalValue):
             value = value.has_value
@@ -218,18 +221,18 @@ class PresenceStep(AttributeStep):
 
 
 class LogicStep:
-    """`&&` or `||`: the deciding value wins over unknowns, those over errors, the first error over later ones."""
+    """`&&` or `||`: a deciding value wins over unknowns, an unknown over errors, the first error over later ones."""
 
     __slots__ = ("_deciding", "id", "terms")
 
     def __init__(self, node_id: int, terms: Sequence[Step], *, deciding: bool) -> None:
-        """`deciding` is False for `&&`, True for `||`."""
+        """`deciding` is False for `&&` and True for `||`."""
         self.id = node_id
         self.terms = tuple(terms)
         self._deciding = deciding
 
     def exec(self, frame: Frame) -> Value:
-        """Terms are evaluated until one decides."""
+        """Evaluate the terms until one decides."""
         deciding = self._deciding
         unknown: Unknown | None = None
         error: EvalError | None = None
@@ -250,18 +253,18 @@ class LogicStep:
         return error if error is not None else not deciding
 
     def charge(self, tracker: CostTracker, value: Value) -> None:  # noqa: ARG002
-        """Nothing but the terms."""
+        """Charge only the terms."""
         for term in self.terms:
             tracker.drop(term.id)
 
 
 class EqualityStep:
-    """`==` or `!=`; an error between the operands is no equality, so `!=` makes it true."""
+    """`==` or `!=`; an error between the operands counts as not equal, so `!=` is true."""
 
     __slots__ = ("_args", "_function", "_left", "_negated", "_overload", "_right", "id")
 
     def __init__(self, node_id: int, left: Step, right: Step, *, negated: bool) -> None:
-        """Both operands are evaluated."""
+        """Both operands are always evaluated."""
         self.id = node_id
         self._left = left
         self._right = right
@@ -270,7 +273,7 @@ class EqualityStep:
         self._args = (left.id, right.id)
 
     def exec(self, frame: Frame) -> Value:
-        """The verdict."""
+        """Return whether the operands are equal, or not equal if negated."""
         left, right = self._left.exec(frame), self._right.exec(frame)
         # Whatever is missing inside a list or map, it is not null.
         if (left is None and isinstance(right, UnknownParts)) or (right is None and isinstance(left, UnknownParts)):
@@ -282,14 +285,15 @@ class EqualityStep:
         return verdict is not True if self._negated else verdict
 
     def charge(self, tracker: CostTracker, value: Value) -> None:
-        """By the size of the smaller operand."""
+        """Charge by the size of the smaller operand."""
         tracker.call(self._function, self._overload, self._args, value)
 
 
 class CallStep:
-    """A call of a function, dispatched by overload or by the arguments' types.
+    """A call of a function, dispatched by overload or by the types of the arguments.
 
-    `eager` evaluates all arguments before it looks for errors among them (cel-go's calls with one or two arguments).
+    `eager` evaluates all arguments before it looks for errors among them, as cel-go does for calls with one or two
+    arguments.
     """
 
     __slots__ = (
@@ -316,7 +320,7 @@ class CallStep:
         non_strict: bool = False,
         eager: bool = True,
     ) -> None:
-        """`implementation` None: declared without a body."""
+        """`implementation` is None for a function that is declared without a body."""
         self.id = node_id
         self.function = function
         self.overload_id = overload_id
@@ -327,7 +331,7 @@ class CallStep:
         self.eager = eager
 
     def exec(self, frame: Frame) -> Value:
-        """The result, or the first error or unknown among the arguments."""
+        """Return the result, or the first error or unknown among the arguments."""
         values = []
         for arg in self.args:
             value = arg.exec(frame)
@@ -343,7 +347,7 @@ class CallStep:
         return self._invoke(values)
 
     def skip_trait(self) -> None:
-        """Leave it to the implementation to look at the first argument."""
+        """Let the implementation look at the first argument itself."""
         self._trait = ""
 
     def _invoke(self, values: list[Value]) -> Value:
@@ -362,24 +366,24 @@ class CallStep:
         return EvalError(f"no such overload: {self.function}{suffix}")
 
     def charge(self, tracker: CostTracker, value: Value) -> None:
-        """By function, overload, arguments and result."""
+        """Charge by function, overload, arguments and result."""
         tracker.call(self.function, self.overload_id, [arg.id for arg in self.args], value)
 
 
 class OptionalOrStep:
-    """`optional.or(other)` and `optional.orValue(value)`: the right side is evaluated where the left has no value."""
+    """`optional.or(other)` and `optional.orValue(value)`: the right side is evaluated if the left has no value."""
 
     __slots__ = ("_left", "_right", "_unwrap", "id")
 
     def __init__(self, node_id: int, left: Step, right: Step, *, unwrap: bool) -> None:
-        """`unwrap` for `orValue`."""
+        """`unwrap` is True for `orValue`."""
         self.id = node_id
         self._left = left
         self._right = right
         self._unwrap = unwrap
 
     def exec(self, frame: Frame) -> Value:
-        """Return the left value if there is one. Until cel-go 0.26, a value that is not optional is its own value."""
+        """Return the left value if there is one. Up to cel-go 0.26, a value that is not optional counts as its own value."""
         left = self._left.exec(frame)
         if isinstance(left, EvalError | Unknown):
             return stopping(left)
@@ -390,11 +394,11 @@ class OptionalOrStep:
         return self._right.exec(frame)
 
     def charge(self, tracker: CostTracker, value: Value) -> None:
-        """Nothing but the operands."""
+        """Charge only the operands."""
 
 
 class ListStep:
-    """`[a, ?b]`."""
+    """A list literal: `[a, ?b]`."""
 
     __slots__ = ("_optional", "elements", "id")
 
@@ -405,7 +409,7 @@ class ListStep:
         self._optional = optional
 
     def exec(self, frame: Frame) -> Value:
-        """The list, or the first error or unknown."""
+        """Return the list, or the first error or unknown."""
         values: list[Value] = []
         for index, element in enumerate(self.elements):
             value = element.exec(frame)
@@ -423,7 +427,7 @@ class ListStep:
         return partial_list(values)
 
     def charge(self, tracker: CostTracker, value: Value) -> None:  # noqa: ARG002
-        """The price of a new list."""
+        """Charge the price of a new list."""
         tracker.drop_args([element.id for element in self.elements])
         tracker.cost += LIST_COST
 
@@ -433,7 +437,7 @@ def _entry_error(name: str, value: Value) -> EvalError:
 
 
 class MapStep:
-    """`{k: v, ?o: w}`."""
+    """A map literal: `{k: v, ?o: w}`."""
 
     __slots__ = ("_optional", "entries", "id")
 
@@ -444,7 +448,7 @@ class MapStep:
         self._optional = optional
 
     def exec(self, frame: Frame) -> Value:
-        """The map; a later entry replaces an earlier one of the same key."""
+        """Return the map; a later entry replaces an earlier one with the same key."""
         values: dict[Value, Value] = {}
         for index, (key_step, value_step) in enumerate(self.entries):
             key = key_step.exec(frame)
@@ -466,13 +470,13 @@ class MapStep:
         return partial_map(values)
 
     def charge(self, tracker: CostTracker, value: Value) -> None:  # noqa: ARG002
-        """The price of a new map."""
+        """Charge the price of a new map."""
         tracker.drop_args([step.id for entry in self.entries for step in entry])
         tracker.cost += MAP_COST
 
 
 class ObjectStep:
-    """`TypeName{field: value}`."""
+    """A message literal: `TypeName{field: value}`."""
 
     __slots__ = ("_build", "_fields", "_optional", "_type_name", "id")
 
@@ -492,7 +496,7 @@ class ObjectStep:
         self._build = build
 
     def exec(self, frame: Frame) -> Value:
-        """The object, or the first error or unknown."""
+        """Return the object, or the first error or unknown."""
         values: dict[str, Value] = {}
         for index, (name, step) in enumerate(self._fields):
             value = step.exec(frame)
@@ -509,6 +513,6 @@ class ObjectStep:
         return self._build(self._type_name, values)
 
     def charge(self, tracker: CostTracker, value: Value) -> None:  # noqa: ARG002
-        """The price of a new object."""
+        """Charge the price of a new object."""
         tracker.drop_args([step.id for _, step in self._fields])
         tracker.cost += STRUCT_COST

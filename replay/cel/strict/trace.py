@@ -1,6 +1,7 @@
 """Values of all steps of one evaluation (cel-go's `EvalDetails.State`).
 
-cel-go keeps the last value of a node. Here all values are kept in order, to show what a macro found in each round.
+cel-go keeps only the last value of a node. Here all values are kept in order, to show what happened in each round of a
+macro.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from replay.cel.declare.cost import CallCosts, CostTracker, StandardCosts
 from replay.cel.value.values import Value
 
 MOST_STEPS = 100_000
-"""Maximum number of values that are kept."""
+"""The most values that are kept."""
 
 
 class TracingTracker(CostTracker):
@@ -22,12 +23,12 @@ class TracingTracker(CostTracker):
     __slots__ = ("steps",)
 
     def __init__(self, calls: CallCosts, standard: StandardCosts, limit: int | None) -> None:
-        """Nothing is reported yet."""
+        """Start with no values."""
         super().__init__(calls, standard, limit)
         self.steps: list[tuple[int, Value]] = []
 
     def push(self, node_id: int, value: Value) -> None:
-        """Remember the value and go on."""
+        """Remember the value and report it."""
         if len(self.steps) < MOST_STEPS:
             self.steps.append((node_id, value))
         super().push(node_id, value)
@@ -39,7 +40,7 @@ class Trace(Struct, frozen=True):
     steps: Sequence[tuple[int, Value]]
 
     def find(self, *node_ids: int) -> tuple[bool, Value]:
-        """`(found, value)`: the last value of the first of these nodes that has one."""
+        """Return `(found, value)`: the last value of the first of these nodes that has one."""
         for node_id in node_ids:
             for each, value in reversed(self.steps):
                 if each == node_id:
@@ -47,7 +48,7 @@ class Trace(Struct, frozen=True):
         return False, None
 
     def rounds(self, node_id: int) -> list[Trace]:
-        """The trace cut after each value of a node, such as the step of a loop; what follows the last one is left out."""
+        """Return the trace cut after each value of a node, such as the step of a loop; the rest is left out."""
         traces, begin = [], 0
         for index, (each, _) in enumerate(self.steps):
             if each == node_id:

@@ -1,1 +1,1 @@
-"""The values of CEL and what can be done with them: types, equality, arithmetic, conversions, texts."""
+"""The values of CEL and the operations on them: types, equality, arithmetic, conversions, texts."""

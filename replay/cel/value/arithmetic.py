@@ -1,6 +1,6 @@
-"""The operators `+ - * / %` and negation by the types of their operands (cel-go `traits.Adder`, `Subtractor`, ...).
+"""The operators `+ - * / %` and negation, by the types of their operands (cel-go `traits.Adder`, `Subtractor`, ...).
 
-The left operand is known to have the trait; a right operand of another type is `no such overload`.
+The caller has checked that the left operand has the trait. A right operand of another type is `no such overload`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MutableList(list[Value]):
 
 
 def add(left: Value, right: Value) -> Value:  # noqa: C901, PLR0911 - one branch a type
-    """`left + right`."""
+    """Return `left + right`."""
     kind = type(left)
     if kind is MutableList:
         if not is_list(right):
@@ -64,7 +64,7 @@ def add(left: Value, right: Value) -> Value:  # noqa: C901, PLR0911 - one branch
 
 
 def _joined(left: Value, right: Value) -> Value:
-    """Two lists as one; only those of built-in kinds are copied (apiserver `reflectSchemalessTypedList.Add`)."""
+    """Join two lists; only lists of built-in kinds are copied (apiserver `reflectSchemalessTypedList.Add`)."""
     if type(left) is TypedList:
         check_elements(len(left) + len(right))
         return [*elements(left), *elements(right)]
@@ -74,7 +74,7 @@ def _joined(left: Value, right: Value) -> Value:
 
 
 def subtract(left: Value, right: Value) -> Value:
-    """`left - right`."""
+    """Return `left - right`."""
     kind = type(left)
     if kind is Timestamp:
         if type(right) is Duration:
@@ -90,7 +90,7 @@ def subtract(left: Value, right: Value) -> Value:
 
 
 def multiply(left: Value, right: Value) -> Value:
-    """`left * right`."""
+    """Return `left * right`."""
     _same(left, right)
     if type(left) is int:
         return checked_int(left * right)
@@ -98,7 +98,7 @@ def multiply(left: Value, right: Value) -> Value:
 
 
 def divide(left: Value, right: Value) -> Value:
-    """`left / right`: integers toward zero, doubles as IEEE 754."""
+    """Return `left / right`: integers round toward zero, doubles follow IEEE 754."""
     _same(left, right)
     if type(left) is int:
         return checked_int(truncated_quotient(left, right))
@@ -106,7 +106,7 @@ def divide(left: Value, right: Value) -> Value:
 
 
 def modulo(left: Value, right: Value) -> Value:
-    """`left % right` of integers."""
+    """Return `left % right` of two integers."""
     _same(left, right)
     if type(left) is int:
         return modulo_int(left, right)
@@ -114,7 +114,7 @@ def modulo(left: Value, right: Value) -> Value:
 
 
 def negate(value: Value) -> Value:
-    """`-value`."""
+    """Return `-value`."""
     if type(value) is int:
         return checked_int(-value)
     if type(value) is float:

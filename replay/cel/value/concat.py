@@ -1,6 +1,6 @@
-"""Lists joined without copying them (cel-go `concatList`): sixty doublings are a list of 2^60 elements in sixty objects.
+"""Lists joined without copying (cel-go `concatList`): sixty doublings make a list of 2^60 elements in sixty objects.
 
-After an evaluation, values are without such parts, and small enough to walk as a tree.
+After an evaluation, values no longer contain joined lists and are small enough to walk as a tree.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _LONGEST: Final = 2**63 - 1
 
 
 class ConcatList:
-    """`left + right`, neither of them empty; both are lists of any kind and never change."""
+    """`left + right`, neither of them empty. Both are lists of any kind and never change."""
 
     __slots__ = ("_size", "left", "right")
 
     def __init__(self, left: Any, right: Any) -> None:
-        """Raises `UndeterminedError` for more elements than can be counted, which the server does not survive."""
+        """Raises `UndeterminedError` if there are more elements than can be counted, which the server does not survive."""
         size = len(left) + len(right)
         if size > _LONGEST:
             raise UndeterminedError("it makes a list of more than 2^63 elements")
@@ -29,11 +29,11 @@ class ConcatList:
         self.right = right
 
     def __len__(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return self._size
 
     def __getitem__(self, index: int) -> Any:
-        """An element by its index from 0."""
+        """Return the element at an index counted from 0."""
         part: Any = self
         while type(part) is ConcatList:
             size = len(part.left)
@@ -45,7 +45,7 @@ class ConcatList:
         return part[index]
 
     def lists(self) -> Iterator[Any]:
-        """Yield the lists that it consists of, in order, with repetitions."""
+        """Yield the lists that this list is made of, in order and with repetitions."""
         pending: list[Any] = [self]
         while pending:
             part = pending.pop()
@@ -55,24 +55,27 @@ class ConcatList:
                 yield part
 
     def all(self) -> Iterator[Any]:
-        """The elements, however many there are: for folds, whose rounds are charged one by one."""
+        """Yield the elements, however many there are: for comprehensions, whose rounds are charged one by one."""
         for part in self.lists():
             yield from part
 
     def __iter__(self) -> Iterator[Any]:
-        """The elements; raises `UndeterminedError` where they are too many to walk through in one call."""
+        """Yield the elements; raises `UndeterminedError` if they are too many to walk through in one call."""
         check_elements(self._size)
         return self.all()
 
 
 MAX_DEPTH: Final = 2_000
-"""The deepest nesting of a value that is handed on; the server's encoders end at 10,000."""
+"""The deepest nesting of a value that is passed on; the server's encoders stop at 10,000."""
 
 _CONTAINERS = frozenset({list, tuple, dict, ConcatList, OptionalValue})
 
 
 def materialized(value: Value) -> Value:
-    """The value, with joined lists made plain ones; raises `UndeterminedError` where it is too large or too deep."""
+    """Return the value with plain lists in place of joined ones.
+
+    Raises `UndeterminedError` if it is too large or too deep.
+    """
     return _materialized(value, Steps(), MAX_DEPTH)
 
 

@@ -1,4 +1,4 @@
-"""Conversions between types (`int(x)`, `string(x)`, ...) with the texts of cel-go's `ConvertToType`."""
+"""Conversions between types (`int(x)`, `string(x)`, ...), with the error texts of cel-go's `ConvertToType`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 def conversion_error(source: str, target: str) -> EvalError:
-    """The error of a conversion that has no result."""
+    """Return the error of a conversion that has no result."""
     return EvalError(f"type conversion error from '{source}' to '{target}'")
 
 
 def to_int(value: Value) -> int:
-    """`int(value)` of a double, uint, string, timestamp (seconds since 1970) or duration (nanoseconds)."""
+    """Return `int(value)` of a double, uint, string, timestamp (seconds since 1970) or duration (nanoseconds)."""
     match value:
         case float():
             return int_from_double(value)
@@ -47,7 +47,7 @@ def to_int(value: Value) -> int:
 
 
 def to_uint(value: Value) -> Uint:
-    """`uint(value)` of a double, int or string."""
+    """Return `uint(value)` of a double, int or string."""
     if isinstance(value, float):
         return uint_from_double(value)
     if isinstance(value, str):
@@ -59,7 +59,7 @@ def to_uint(value: Value) -> Uint:
 
 
 def to_double(value: Value) -> float:
-    """`double(value)` of an int, uint or string (Go `strconv.ParseFloat`)."""
+    """Return `double(value)` of an int, uint or string (Go `strconv.ParseFloat`)."""
     if not isinstance(value, str):
         return float(value)
     value = _without_separators(value)
@@ -68,6 +68,7 @@ def to_double(value: Value) -> float:
         if math.isfinite(number):
             return number
     elif _SPECIAL_FLOAT.match(value):
+        # Go accepts a sign before an infinity, but not before NaN.
         if value[-1:] in "nN" and value[:1] in "+-":
             raise conversion_error("string", "double")
         return float(value)
@@ -85,19 +86,19 @@ def _without_separators(text: str) -> str:
 
 
 def to_bool(value: str) -> bool:
-    """`bool(value)` of a string (Go `strconv.ParseBool`)."""
+    """Return `bool(value)` of a string (Go `strconv.ParseBool`)."""
     if value in _TRUE or value in _FALSE:
         return value in _TRUE
     raise conversion_error("string", "bool")
 
 
 def to_bytes(value: str) -> bytes:
-    """`bytes(value)`: the UTF-8 encoding."""
+    """Return `bytes(value)`, the UTF-8 encoding of a string."""
     return value.encode("utf-8", "surrogatepass")
 
 
 def to_string(value: Value) -> str:  # noqa: PLR0911 - one return a type
-    """`string(value)`."""
+    """Return `string(value)`."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -119,7 +120,7 @@ def to_string(value: Value) -> str:  # noqa: PLR0911 - one return a type
 
 
 def to_timestamp(value: Value) -> Timestamp:
-    """`timestamp(value)` of a string (RFC 3339) or an int (seconds since 1970)."""
+    """Return `timestamp(value)` of a string (RFC 3339) or an int (seconds since 1970)."""
     if isinstance(value, int):
         return timestamp_from_unix(value)
     instant = parse_timestamp(value)
@@ -129,7 +130,7 @@ def to_timestamp(value: Value) -> Timestamp:
 
 
 def to_duration(value: Value) -> Duration:
-    """`duration(value)` of a string such as `1h30m`; until cel-go 0.26 it takes an int too, and always fails."""
+    """Return `duration(value)` of a string such as `1h30m`; up to cel-go 0.26 it accepts an int too, and always fails."""
     if not isinstance(value, str):
         raise conversion_error(type_name(value), "google.protobuf.Duration")
     span = parse_duration(value)
@@ -139,7 +140,7 @@ def to_duration(value: Value) -> Duration:
 
 
 def to_type(value: Value) -> TypeValue:
-    """`type(value)`."""
+    """Return `type(value)`."""
     if isinstance(value, ObjectValue):
         # apiserver `dynamic.ObjectVal` answers with the type of a type.
         return TypeValue("type")

@@ -1,7 +1,7 @@
 """Equality, order and membership of values (cel-go `common/types`; language definition, "Equality" and "Ordering").
 
-Equality of cel-go is not symmetric for opaque and typed values: the left operand decides. It answers True, False or an
-`EvalError` *as a value*, because containers treat an error between two elements as "not unequal".
+Equality in cel-go is not symmetric for opaque and typed values: the left operand decides. The answer is True, False or
+an `EvalError` *as a value*, because containers treat an error between two elements as "not unequal".
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ Equality = bool | EvalError
 
 
 def equal(left: Value, right: Value, steps: Steps | None = None) -> Equality:
-    """`left == right` (cel-go `types.Equal`): null equals null alone, else the left operand decides.
+    """Return `left == right` (cel-go `types.Equal`): null equals only null, otherwise the left operand decides.
 
-    `steps` is what is left for comparing elements, a new allowance if it is None; raises `UndeterminedError` past it.
+    `steps` limits how many elements are compared, None for the full allowance. Raises `UndeterminedError` when it is
+    used up.
     """
     if left is None or right is None:
         return left is right
@@ -47,7 +48,7 @@ def equal(left: Value, right: Value, steps: Steps | None = None) -> Equality:
 def value_equal(  # noqa: PLR0911, PLR0912, C901 - one return a kind
     left: Value, right: Value, steps: Steps | None = None
 ) -> Equality:
-    """The left operand's own equality (cel-go `ref.Val.Equal`); `steps` as for `equal`."""
+    """Compare by the left operand's own equality (cel-go `ref.Val.Equal`); `steps` as in `equal`."""
     kind = type(left)
     if kind is str or kind is bool or kind is bytes:
         return type(right) is kind and bool(left == right)
@@ -103,7 +104,7 @@ def _numbers_equal(left: float, right: Value) -> bool:
 
 
 def compare_numbers(left: float, right: float) -> int:
-    """-1, 0 or 1; a double meets an integer in double precision once both are in the integer's range."""
+    """Return -1, 0 or 1; a double and an integer are compared as doubles if the double is in the integer's range."""
     if isinstance(left, float) != isinstance(right, float):
         if isinstance(left, float):
             return _compare_double(left, right)
@@ -129,7 +130,7 @@ def _list_equal(left: Value, right: Value, steps: Steps) -> Equality:
 
 
 def _concat_equal(left: ConcatList, right: Value, steps: Steps) -> Equality:
-    """Unlike other lists, a joined one passes on an error between elements where no two are unequal."""
+    """Compare a joined list: unlike other lists it passes on an error between elements, if no two elements are unequal."""
     if not is_list(right) or len(left) != len(right):
         return False
     failed: Equality = True
@@ -177,7 +178,7 @@ def _typed_equal(left: TypedList | TypedMap, right: Value, steps: Steps) -> Equa
 
 
 def _object_equal(left: ObjectValue, right: Value, steps: Steps) -> Equality:
-    """Objects built by an expression: of the same type, compared as that has it."""
+    """Compare objects built by an expression: they must have the same type, which decides how they are compared."""
     if not isinstance(right, ObjectValue) or left.type_name != right.type_name:
         return False
     verdict: Equality = left.equal_by(right, lambda a, b: equal(a, b, steps))
@@ -185,7 +186,7 @@ def _object_equal(left: ObjectValue, right: Value, steps: Steps) -> Equality:
 
 
 def compare(left: Value, right: Value) -> int:
-    """-1, 0 or 1 for operands that have an order; raises `EvalError` for others (cel-go `traits.Comparer`)."""
+    """Return -1, 0 or 1 for operands that have an order; raises `EvalError` for others (cel-go `traits.Comparer`)."""
     kind = type(left)
     if kind is int or kind is Uint or kind is float:
         return _ordered_numbers(left, right)
@@ -206,7 +207,7 @@ def compare(left: Value, right: Value) -> int:
 
 
 def compare_strings(left: str, right: str) -> int:
-    """By UTF-8 bytes, which is by code points."""
+    """Compare by code points, which is the same order as by UTF-8 bytes."""
     return (left > right) - (left < right)
 
 
@@ -223,41 +224,41 @@ def _ordered_numbers(left: float, right: Value) -> int:
 
 
 def is_list(value: Value) -> bool:
-    """Whether a value is a list (cel-go `traits.Lister`)."""
+    """Return whether a value is a list (cel-go `traits.Lister`)."""
     return isinstance(value, list | tuple | TypedList | ConcatList)
 
 
 def is_map(value: Value) -> bool:
-    """Whether a value is a map (cel-go `traits.Mapper`); the map of variables is one."""
+    """Return whether a value is a map (cel-go `traits.Mapper`), such as the map of variables."""
     return isinstance(value, dict | TypedMap) or hasattr(value, "find_key")
 
 
 def elements(value: Value) -> Iterator[Value]:
-    """The elements of a list; raises `UndeterminedError` where they are too many to walk through in one call."""
+    """Return the elements of a list; raises `UndeterminedError` if they are too many to walk through in one call."""
     return iter(value)
 
 
 def every_element(value: Value) -> Iterator[Value]:
-    """The elements of a list, however many: for what is charged, or counted, one by one."""
+    """Return the elements of a list, however many: for elements that are charged or counted one by one."""
     return value.all() if type(value) is ConcatList else iter(value)
 
 
 def map_size(value: Value) -> int:
-    """The number of entries of a map."""
+    """Return the number of entries of a map."""
     return len(value)
 
 
 def map_keys(value: Value) -> Iterator[Value]:
-    """The keys of a map, as CEL values."""
+    """Return the keys of a map, as CEL values."""
     if isinstance(value, TypedMap):
         return iter(value.value)
     return map(plain_key, value)
 
 
 def find(mapping: Value, key: Value) -> tuple[bool, Value]:
-    """`(found, value)` of a key in a map; a value may be an `EvalError` or an unknown.
+    """Return `(found, value)` for a key in a map; a value may be an `EvalError` or an unknown.
 
-    Numbers find the entry of an equal integer of the other type, as in cel-go `refValMapAccessor.Find`.
+    A number also finds the entry of an equal integer of the other type, as in cel-go `refValMapAccessor.Find`.
     """
     kind = type(key)
     if isinstance(mapping, TypedMap):
@@ -304,7 +305,7 @@ def _key_candidates(key: Value) -> Iterator[Value]:
 
 
 def contains(container: Value, element: Value, steps: Steps | None = None) -> Equality:
-    """`element in container`; raises `EvalError` where the container is none. `steps` as for `equal`."""
+    """Return `element in container`; raises `EvalError` if it is no container. `steps` as in `equal`."""
     steps = steps or Steps()
     if isinstance(container, ConcatList):
         return any(contains(part, element, steps) is True for part in container.lists())

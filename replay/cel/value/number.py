@@ -1,6 +1,6 @@
-"""Integer and floating-point arithmetic with the ranges of CEL (language definition, "Numeric Values").
+"""Integer and floating-point arithmetic within the ranges of CEL (language definition, "Numeric Values").
 
-Every function takes operands of one type and raises `EvalError` where the result leaves the type, as cel-go's
+Every function takes operands of one type and raises `EvalError` if the result does not fit the type, as cel-go's
 `common/types/overflow.go` does.
 """
 
@@ -21,21 +21,21 @@ MODULUS_BY_ZERO = "modulus by zero"
 
 
 def checked_int(value: int) -> int:
-    """The value if it is an int64."""
+    """Return the value if it fits in an int64."""
     if INT_MIN <= value <= INT_MAX:
         return value
     raise EvalError(INT_OVERFLOW)
 
 
 def checked_uint(value: int) -> Uint:
-    """The value as a uint if it is a uint64."""
+    """Return the value as a uint if it fits in a uint64."""
     if 0 <= value <= UINT_MAX:
         return Uint(value)
     raise EvalError(UINT_OVERFLOW)
 
 
 def truncated_quotient(dividend: int, divisor: int) -> int:
-    """Division that rounds toward zero."""
+    """Divide, rounding toward zero."""
     if divisor == 0:
         raise EvalError(DIVISION_BY_ZERO)
     quotient = abs(dividend) // abs(divisor)
@@ -43,7 +43,7 @@ def truncated_quotient(dividend: int, divisor: int) -> int:
 
 
 def truncated_remainder(dividend: int, divisor: int) -> int:
-    """The remainder of `truncated_quotient`: it has the sign of the dividend."""
+    """Return the remainder of `truncated_quotient`, which has the sign of the dividend."""
     if divisor == 0:
         raise EvalError(MODULUS_BY_ZERO)
     remainder = abs(dividend) % abs(divisor)
@@ -51,14 +51,14 @@ def truncated_remainder(dividend: int, divisor: int) -> int:
 
 
 def modulo_int(dividend: int, divisor: int) -> int:
-    """`%` on int; the least int by -1 overflows although its remainder would be 0."""
+    """Return `%` of two ints; the least int by -1 overflows, although its remainder would be 0."""
     if dividend == INT_MIN and divisor == -1:
         raise EvalError(INT_OVERFLOW)
     return truncated_remainder(dividend, divisor)
 
 
 def divide_double(dividend: float, divisor: float) -> float:
-    """`/` on double (IEEE 754): division by zero gives an infinity or NaN."""
+    """Return `/` of two doubles (IEEE 754): division by zero gives an infinity or NaN."""
     if divisor != 0.0:
         return dividend / divisor
     if dividend == 0.0 or math.isnan(dividend):
@@ -81,7 +81,7 @@ def uint_from_double(value: float) -> Uint:
 
 
 def lossless_int(value: float) -> int | None:
-    """Return the int equal to a double, or None."""
+    """Return the int equal to a double, or None if there is none."""
     try:
         integer = int_from_double(value)
     except EvalError:
@@ -90,7 +90,7 @@ def lossless_int(value: float) -> int | None:
 
 
 def lossless_uint(value: float) -> Uint | None:
-    """Return the uint equal to a double, or None."""
+    """Return the uint equal to a double, or None if there is none."""
     try:
         integer = uint_from_double(value)
     except EvalError:

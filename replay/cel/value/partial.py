@@ -8,16 +8,17 @@ from replay.cel.value.equality import elements, is_list, is_map
 from replay.cel.value.values import EvalError, OptionalValue, Unknown, UnknownParts, Value, map_key
 
 MOST_PARTS = 1024
-"""How many parts a container has that is built of partly known ones; a larger one is unknown as a whole."""
+"""The most parts of a container built from partly known ones; a larger container is unknown as a whole."""
 
 
 class PartialValue(UnknownParts, frozen=True, eq=False):
     """A container with unknown parts.
 
-    `value` is the container itself, for keys that it does not have; `parts` has all that is in it by key or index: the
-    unknowns, the containers above them, and what is known; `missing` names all that is missing below.
+    `value` is the container itself, for keys that it does not have. `parts` has everything in it by key or index: the
+    unknowns, the containers above them, and the known parts. `missing` names everything that is missing below.
 
-    What hands values on (a selection, a conditional, a literal, a fold) hands it on as it is; to all else it is unknown.
+    Steps that pass a value on (a selection, a conditional, a literal, a comprehension) pass it on unchanged; to all
+    others it is unknown.
     """
 
     value: Value
@@ -25,12 +26,12 @@ class PartialValue(UnknownParts, frozen=True, eq=False):
 
     @property
     def unknown(self) -> UnknownParts:
-        """The whole, where it is looked at."""
+        """The unknown that the whole container counts as."""
         return UnknownParts(self.missing)
 
     @property
     def has_known_size(self) -> bool:
-        """Whether the keys or elements are known; one that is unknown itself may not be there."""
+        """Whether the keys or elements are known; a part that is itself unknown may not exist."""
         return all(type(part) is PartialValue or not isinstance(part, Unknown) for part in self.parts.values())
 
     @property
@@ -40,7 +41,7 @@ class PartialValue(UnknownParts, frozen=True, eq=False):
 
 
 def unresolved(value: Value) -> Unknown | None:
-    """What a value is where it is looked at as a whole: the unknown, None for what is known."""
+    """Return the unknown that a value is when looked at as a whole, or None if it is known."""
     if isinstance(value, OptionalValue):
         value = value.value
     if type(value) is PartialValue:
@@ -49,14 +50,14 @@ def unresolved(value: Value) -> Unknown | None:
 
 
 def stopping(value: Value) -> Value:
-    """Return the error or unknown that a step must return for one of these values, also if they are partly known."""
+    """Return the error or unknown that a step must return for such a value, even if it is partly known."""
     return unresolved(value) or value
 
 
 def is_stopping(value: Value, *, optional: bool = False) -> bool:
-    """Whether not even a part of a value can be handed on: an error, an unknown, an optional of what is partly known.
+    """Return whether no part of a value can be passed on: an error, an unknown, an optional of a partly known value.
 
-    `optional`: the optional is opened.
+    `optional`: the step opens the optional.
     """
     if isinstance(value, OptionalValue):
         return not optional and type(value.value) is PartialValue
@@ -84,7 +85,10 @@ def _partial(value: Value, parts: Mapping[Value, Value]) -> Value:
 
 
 def hand_on(function: str, args: Sequence[Value]) -> Value:
-    """The result of a call with an argument that is not known, or partly: what hands a part on does, all else is unknown."""
+    """Return the result of a call with an unknown or partly unknown argument.
+
+    Functions that pass parts on do so; the result of all others is unknown.
+    """
     if function in _HANDING:
         stop = next((value for value in args if is_stopping(value, optional=True)), None)
         result = _HANDING[function](*args) if stop is None else stop
@@ -122,4 +126,4 @@ _HANDING: Mapping[str, Callable[..., Value]] = {
     "_+_": _joined,
     "cel.@mapInsert": _inserted,
 }
-"""Handling of a partly known argument, by function; None if the function reads the whole value."""
+"""Results for partly known arguments, by function; None if the function reads the whole value."""

@@ -19,13 +19,13 @@ _OPTIONS.log_errors = False
 _LARGE_OPTIONS = re2.Options()
 _LARGE_OPTIONS.log_errors = False
 _LARGE_OPTIONS.max_mem = 256 << 20
-"""For patterns that Go compiles within its limits and RE2 only with more memory than it takes by itself."""
+"""For patterns that Go compiles within its limits, but RE2 only with more memory than its default."""
 
 _NO_UTF8: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise `EvalError` with Go's text where a pattern is wrong."""
+    """Raise `EvalError` with Go's text if a pattern is wrong."""
     try:
         _re2_pattern(pattern)
     except RegexpError as error:
@@ -35,9 +35,9 @@ def check_pattern(pattern: str) -> None:
 
 
 def compile_pattern(pattern: str) -> Any:
-    """A compiled pattern with `search`.
+    """Return a compiled pattern with `search`.
 
-    Raises `EvalError` with Go's text where the pattern is wrong, `UndeterminedError` where RE2 does not have what it asks for.
+    Raises `EvalError` with Go's text if the pattern is wrong, and `UndeterminedError` if RE2 does not support it.
     """
     try:
         return _compiled(pattern)
@@ -73,7 +73,7 @@ def _compiled_large(translated: str) -> Any:
 
 
 def matchable(text: str) -> str:
-    """The text as Go's matcher reads it: bytes that are no UTF-8 (`surrogateescape`) are U+FFFD."""
+    """Return the text as Go's matcher reads it: bytes that are not UTF-8 (`surrogateescape`) are U+FFFD."""
     return text if text.isascii() or not _has_surrogates(text) else text.translate(_NO_UTF8)
 
 
@@ -82,7 +82,7 @@ def _has_surrogates(text: str) -> bool:
 
 
 def matches(text: Value, pattern: Value) -> bool:
-    """`matches(text, pattern)`: whether the pattern is found anywhere in the text."""
+    """Return whether the pattern is found anywhere in the text: `matches(text, pattern)`."""
     if type(pattern) is not str or type(text) is not str:
         raise EvalError("no such overload")
     return compile_pattern(pattern).search(matchable(text)) is not None
@@ -91,7 +91,7 @@ def matches(text: Value, pattern: Value) -> bool:
 def found(text: str, pattern: Any) -> Iterator[str]:
     """Yield all matches of a compiled pattern in order.
 
-    As in Go, an empty match directly after another does not count.
+    As in Go, an empty match directly after another match does not count.
     """
     data = matchable(text).encode("utf-8")  # once: RE2 would encode a text anew for each match
     position, last_end = 0, -1
@@ -107,7 +107,7 @@ def found(text: str, pattern: Any) -> Iterator[str]:
 
 
 def _next_rune(data: bytes, position: int) -> int:
-    """The start of the next character."""
+    """Return the start of the next character."""
     position += 1
     while position < len(data) and data[position] & 0xC0 == 0x80:
         position += 1

@@ -1,4 +1,4 @@
-"""One selection: a field, key or index of a value (cel-go `refQualify`)."""
+"""A single selection: a field, key or index of a value (cel-go `refQualify`)."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from replay.cel.value.typed import TypedList
 from replay.cel.value.values import EvalError, MessageValue, ObjectValue, Uint, Unknown, Value
 
 Present = tuple[Value, bool]
-"""A value and whether it is there; an `EvalError` as the value means that the test itself failed."""
+"""A value and whether it exists; an `EvalError` as the value means that the test itself failed."""
 
 
 class ElementError(EvalError):
-    """Error in place of a list element: the path continues and is charged before the error is seen."""
+    """An error in place of a list element: the path continues and is charged before the error takes effect."""
 
 
 def select(value: Value, key: Value) -> Value:
-    """`value.key` or `value[key]`."""
+    """Return `value.key` or `value[key]`."""
     part, present = lookup(value, key, testing=False)
     return part if present or isinstance(part, EvalError) else missing(value, key)
 
 
 def missing(value: Value, key: Value) -> EvalError:
-    """The error of a key or index that is not there."""
+    """Return the error for a key or index that does not exist."""
     if is_list(value.value if type(value) is PartialValue else value):
         return EvalError(f"index out of bounds: {display(key)}")
     return EvalError(f"no such key: {display(key)}")
 
 
 def lookup(value: Value, key: Value, *, testing: bool) -> Present:  # noqa: PLR0911 - one return a kind
-    """`(part, present)`; an `EvalError` as the part if the key does not fit (cel-go `refQualify`)."""
+    """Return `(part, present)`; the part is an `EvalError` if the key does not fit (cel-go `refQualify`)."""
     kind = type(value)
     if kind is PartialValue:
         part = value.parts.get(key) if isinstance(key, str | int) else None

@@ -1,4 +1,4 @@
-"""How values appear in texts: Go's `%v` and `%g`, the name of a value's type, the Go type that messages name."""
+"""Values in texts: Go's `%v` and `%g`, type names, and the Go types that messages name."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _GO_TYPES: dict[type, str] = {
 
 
 def type_name(value: Value) -> str:
-    """The run-time type name of a value, as `type(x)` shows it and `no such overload: f(...)` lists it."""
+    """Return the run-time type name of a value, as in `type(x)` and `no such overload: f(...)`."""
     name = _TYPE_NAMES.get(type(value))
     if name is not None:
         return name
@@ -83,7 +83,7 @@ def type_name(value: Value) -> str:
 
 
 def type_text(declared: Type) -> str:
-    """A checked type as cel-go's `Type.String` writes it: run-time names with parameters."""
+    """Return a checked type as cel-go's `Type.String` writes it: run-time names with parameters."""
     if declared.kind is Kind.TYPE_PARAM:
         return f"<{declared.name}>"
     if not declared.parameters:
@@ -104,7 +104,7 @@ def go_type_name(value: Value) -> str:
 
 
 def shortest_digits(value: float) -> tuple[str, int]:
-    """The shortest significant digits of a finite positive double, and its decimal exponent in scientific notation."""
+    """Return the shortest significant digits of a finite positive double, and its exponent in scientific notation."""
     _, digits, exponent = Decimal(repr(value)).as_tuple()
     text = "".join(map(str, digits))
     stripped = text.rstrip("0") or "0"
@@ -112,7 +112,10 @@ def shortest_digits(value: float) -> tuple[str, int]:
 
 
 def general_double(value: float) -> str:
-    """Go's `%g` and `%v` of a double: the shortest digits that read back, with an exponent below -4 and from 6 on."""
+    """Return a double as Go's `%g` and `%v` print it.
+
+    These are the shortest digits that read back as the value, with an exponent below -4 and from 6 on.
+    """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -131,7 +134,7 @@ def general_double(value: float) -> str:
 
 
 def display(value: Value) -> str:
-    """Go's `%v` of a CEL value, as error texts quote it; raises `UndeterminedError` where that is far too long."""
+    """Return Go's `%v` of a CEL value, as error texts quote it; raises `UndeterminedError` if that is far too long."""
     return _display(value, Steps())
 
 
@@ -171,7 +174,7 @@ def _display(value: Value, steps: Steps) -> str:  # noqa: C901, PLR0911, PLR0912
 
 
 def go_duration(nanos: int) -> str:
-    """Go's `Duration.String`: `1h2m3.5s`, `1.5ms`, `0s`."""
+    """Return a duration as Go's `Duration.String` does: `1h2m3.5s`, `1.5ms`, `0s`."""
     if nanos == 0:
         return "0s"
     sign, rest = ("-" if nanos < 0 else ""), abs(nanos)

@@ -1,4 +1,7 @@
-"""Points in time and spans of it, to the nanosecond (language definition, "Abstract Types"; Go's `time` for the texts)."""
+"""Points in time and durations, to the nanosecond.
+
+See the language definition, "Abstract Types", and for the texts Go's `time`.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ _DAYS_TO_UNIX = 719162
 
 
 class Duration(Struct, frozen=True):
-    """A signed span in nanoseconds, within int64."""
+    """A signed time span in nanoseconds, within int64."""
 
     nanos: int
 
     def seconds_text(self) -> str:
-        """`string(duration)`: decimal seconds by way of a double, as Go's `Duration.Seconds` computes them."""
+        """Return `string(duration)`: decimal seconds by way of a double, as Go's `Duration.Seconds` computes them."""
         seconds_, rest = divmod(abs(self.nanos), NANOS)
         seconds = float(seconds_) + rest / 1e9
         return plain_decimal(-seconds if self.nanos < 0 else seconds) + "s"
@@ -38,22 +41,22 @@ class Duration(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timestamp:
-    """Instant between the years 1 and 9999, with the UTC offset (seconds) of its text."""
+    """Instant between the years 1 and 9999, with the UTC offset in seconds that its text had."""
 
     seconds: int
     nanos: int = 0
     offset: int = 0
 
     def __eq__(self, other: object) -> bool:
-        """Return whether two instants are equal, with any offsets."""
+        """Return whether two instants are equal, regardless of their offsets."""
         return isinstance(other, Timestamp) and (self.seconds, self.nanos) == (other.seconds, other.nanos)
 
     def __hash__(self) -> int:
-        """By instant."""
+        """Return a hash of the instant without its offset."""
         return hash((self.seconds, self.nanos))
 
     def text(self, offset: int | None = None) -> str:
-        """RFC 3339 with as many fraction digits as there are, in the own offset or the given one."""
+        """Return RFC 3339 with as many fraction digits as needed, in the instant's own offset or the given one."""
         shift = self.offset if offset is None else offset
         local = _civil(self.seconds + shift)
         fraction = f".{self.nanos:09d}".rstrip("0").rstrip(".") if self.nanos else ""
@@ -67,7 +70,7 @@ class Timestamp:
 
 
 def plain_decimal(value: float) -> str:
-    """The shortest decimal that reads back as the value, without exponent (Go `FormatFloat(v, 'f', -1, 64)`)."""
+    """Return the shortest decimal that reads back as the value, without exponent (Go `FormatFloat(v, 'f', -1, 64)`)."""
     text = repr(value)
     mantissa, _, exponent = text.partition("e")
     if not exponent:
@@ -85,7 +88,10 @@ def plain_decimal(value: float) -> str:
 
 
 def _civil(seconds: int) -> tuple[int, int, int, int, int, int]:
-    """Proleptic Gregorian date and time of seconds since 1970; one day outside the years 1 to 9999 is allowed."""
+    """Return the Gregorian date and time of seconds since 1970.
+
+    The calendar also covers the time before 1582. One day outside the years 1 to 9999 is allowed.
+    """
     days, rest = divmod(seconds, _DAY)
     hour, rest = divmod(rest, 3600)
     minute, second = divmod(rest, 60)
@@ -98,7 +104,10 @@ def _civil(seconds: int) -> tuple[int, int, int, int, int, int]:
 
 
 def field(instant: Timestamp, name: str, zone: str = "UTC") -> int:  # noqa: PLR0911 - one return a field
-    """A calendar field (`getFullYear`, `getMonth`, ...) of an instant in a zone; `EvalError` for an unknown zone."""
+    """Return a calendar field (`getFullYear`, `getMonth`, ...) of an instant in a zone.
+
+    Raises `EvalError` for an unknown zone.
+    """
     shifted = instant.seconds + zone_offset(zone, instant)
     year, month, day, hour, minute, second = _civil(shifted)
     match name:
@@ -134,7 +143,7 @@ _ATOI = re.compile(r"[+-]?[0-9]+\Z")
 
 
 def zone_offset(zone: str, instant: Timestamp) -> int:
-    """Seconds east of UTC at an instant, for an IANA name or `±hh:mm` (cel-go `inTimeZone`)."""
+    """Return the seconds east of UTC at an instant, for an IANA name or `±hh:mm` (cel-go `inTimeZone`)."""
     hours_text, colon, minutes_text = zone.partition(":")
     if not colon:
         return _named_offset(zone, instant)
@@ -144,7 +153,7 @@ def zone_offset(zone: str, instant: Timestamp) -> int:
 
 
 def _atoi(text: str) -> int:
-    """Go's `strconv.Atoi`."""
+    """Parse an integer like Go's `strconv.Atoi`; raises `EvalError` with its text."""
     if not _ATOI.match(text):
         raise EvalError(f'strconv.Atoi: parsing "{text}": invalid syntax')
     value = parse_int(text)
@@ -154,7 +163,7 @@ def _atoi(text: str) -> int:
 
 
 def _named_offset(zone: str, instant: Timestamp) -> int:
-    """Go's `time.LoadLocation`; the server's local zone is taken to be UTC."""
+    """Return the offset of a named zone (Go `time.LoadLocation`); the server's local zone is assumed to be UTC."""
     if zone in ("", "UTC", "Local"):
         return 0
     if ".." in zone or zone[0] in "/\\":
@@ -176,7 +185,10 @@ _RFC3339 = re.compile(
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """RFC 3339 as Go's `time.Parse` reads it; None where it is not. Raises `EvalError` outside the range of CEL."""
+    """Parse RFC 3339 like Go's `time.Parse`; None if it does not parse.
+
+    Raises `EvalError` if the time is outside the range of CEL.
+    """
     match = _RFC3339.match(text)
     if not match:
         return None
@@ -199,6 +211,7 @@ def _zone_seconds(zone: str) -> int | None:
     if zone == "Z":
         return 0
     hours, minutes = int(zone[1:3]), int(zone[4:6])
+    # Go accepts a zone of up to 24 hours and 60 minutes.
     if hours > 24 or minutes > 60:
         return None
     total = hours * 3600 + minutes * 60
@@ -211,7 +224,7 @@ def _month_days(year: int, month: int) -> int:
 
 
 def _ordinal(year: int, month: int, day: int) -> int:
-    """Days since the day before 0001-01-01, the year 0 included."""
+    """Return the days since the day before 0001-01-01; the year 0 is allowed."""
     return datetime(year, month, day).toordinal() if year else datetime(400, month, day).toordinal() - 146097  # noqa: DTZ001 - a date alone
 
 
@@ -220,7 +233,7 @@ _PART = re.compile(r"(\d*)(?:\.(\d*))?([^\d.]+)", re.ASCII)
 
 
 def parse_duration(text: str) -> Duration | None:
-    """A sequence of decimals with units, as Go's `time.ParseDuration` reads it; None where it is not."""
+    """Parse decimals with units like Go's `time.ParseDuration`; None if it does not parse."""
     body = text[1:] if text[:1] in ("+", "-") else text
     if body == "0":
         return Duration(0)
@@ -230,6 +243,7 @@ def parse_duration(text: str) -> Duration | None:
         if not match or not (match[1] or match[2]) or match[3] not in _UNITS:
             return None
         value = _part_nanos(match[1], match[2] or "", _UNITS[match[3]])
+        # Go reads the number before the sign, and a negative duration may be one larger than a positive one.
         if value is None or total + value > 2**63:
             return None
         total += value
@@ -259,7 +273,7 @@ def _part_nanos(integer: str, fraction: str, unit: int) -> int | None:
 
 
 def duration_field(span: Duration, name: str) -> int:
-    """`getHours`, `getMinutes`, `getSeconds`, `getMilliseconds` of a duration: the whole of it in that unit."""
+    """Return `getHours`, `getMinutes`, `getSeconds` or `getMilliseconds`: the whole duration in that unit."""
     if name == "getMilliseconds":
         return _towards_zero(span.nanos, 1_000_000)
     unit = {"getHours": 3600 * NANOS, "getMinutes": 60 * NANOS, "getSeconds": NANOS}[name]
@@ -274,31 +288,31 @@ def _towards_zero(value: int, unit: int) -> int:
 
 
 def checked_duration(nanos: int) -> Duration:
-    """A duration; cel-go reports its overflow as that of an int."""
+    """Return a duration; cel-go reports its overflow as that of an int."""
     if INT_MIN <= nanos <= INT_MAX:
         return Duration(nanos)
     raise EvalError(INT_OVERFLOW)
 
 
 def timestamp_from_unix(seconds: int, nanos: int = 0, offset: int = 0) -> Timestamp:
-    """A timestamp of seconds since 1970; `EvalError` outside the years 1 to 9999."""
+    """Return a timestamp of seconds since 1970; raises `EvalError` outside the years 1 to 9999."""
     if MIN_UNIX <= seconds <= MAX_UNIX:
         return Timestamp(seconds, nanos, offset)
     raise EvalError("timestamp overflow")
 
 
 def add_duration(instant: Timestamp, span: Duration) -> Timestamp:
-    """`timestamp + duration`; the offset stays that of the timestamp."""
+    """Return `timestamp + duration`; the offset of the timestamp stays."""
     carry, nanos = divmod(instant.nanos + span.nanos, NANOS)
     return timestamp_from_unix(instant.seconds + carry, nanos, instant.offset)
 
 
 def subtract_duration(instant: Timestamp, span: Duration) -> Timestamp:
-    """`timestamp - duration`."""
+    """Return `timestamp - duration`."""
     return add_duration(instant, checked_duration(-span.nanos))
 
 
 def subtract_timestamp(left: Timestamp, right: Timestamp) -> Duration:
-    """`timestamp - timestamp`; the seconds alone must fit before the nanoseconds are added."""
+    """Return `timestamp - timestamp`; the seconds alone must fit before the nanoseconds are added."""
     seconds = checked_duration((left.seconds - right.seconds) * NANOS)
     return checked_duration(seconds.nanos + left.nanos - right.nanos)

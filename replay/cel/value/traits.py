@@ -1,4 +1,4 @@
-"""Capabilities of types (cel-go `common/types/traits`): operators check these before the operands."""
+"""Capabilities of types (cel-go `common/types/traits`): operators check these before they look at the operands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 def traits_of(value: Value) -> frozenset[str]:
-    """The traits of a value's type; an opaque type may list its own in `traits`."""
+    """Return the traits of a value's type; an opaque type may list its own in `traits`."""
     traits = _TRAITS.get(type_name(value))
     if traits is not None:
         return traits
@@ -54,5 +54,5 @@ def traits_of(value: Value) -> frozenset[str]:
 
 
 def has_trait(value: Value, trait: str) -> bool:
-    """Whether a value's type has a trait."""
+    """Return whether a value's type has a trait."""
     return trait in traits_of(value)

@@ -1,4 +1,4 @@
-"""The types of CEL (`common/types` of cel-go): a kind, a name, parameters."""
+"""The types of CEL (cel-go `common/types`): a kind, a name and parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """Kind of a type. Types are equal if kind, name and parameters are."""
+    """Kind of a type. Types are equal if their kinds, names and parameters are."""
 
     ANY = "any"
     BOOL = "bool"
@@ -35,7 +35,7 @@ class Kind(Enum):
 class Type:
     """A type; `parameters` are element, key and value, or those of an opaque type such as `optional_type(int)`.
 
-    `parametric` says whether a type parameter occurs anywhere in it.
+    `parametric` tells whether a type parameter occurs anywhere in it.
     """
 
     kind: Kind
@@ -45,17 +45,17 @@ class Type:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Compute once what the checker asks for all the time."""
+        """Compute once what the checker asks for again and again."""
         parametric = self.kind is Kind.TYPE_PARAM or any(parameter.parametric for parameter in self.parameters)
         object.__setattr__(self, "parametric", parametric)
         object.__setattr__(self, "_hash", hash((self.kind.value, self.name, self.parameters)))
 
     def __hash__(self) -> int:
-        """The hash of kind, name and parameters."""
+        """Return the hash of kind, name and parameters."""
         return self._hash
 
     def __reduce__(self) -> tuple[type[Type], tuple[Kind, str, tuple[Type, ...]]]:
-        """Hashes of text differ between processes, so they are computed again when a type is unpickled."""
+        """Pickle without the hash: hashes of text differ between processes."""
         return Type, (self.kind, self.name, self.parameters)
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class Type:
 
     @property
     def display(self) -> str:
-        """Return the name of the type in the checker's messages (`checker.FormatCELType`)."""
+        """The name of the type in the checker's messages (`checker.FormatCELType`)."""
         if self.kind in _DISPLAY:
             return _DISPLAY[self.kind]
         if not self.parameters:
@@ -99,44 +99,44 @@ TIMESTAMP = Type(Kind.TIMESTAMP, "google.protobuf.Timestamp")
 TYPE = Type(Kind.TYPE, "type")
 UINT = Type(Kind.UINT, "uint")
 UNSPECIFIED = Type(Kind.UNKNOWN, "")
-"""Type of a value without a type in cel-go. It equals nothing, not even itself, and has no name."""
+"""The type of a value that has no type in cel-go. It has no name and equals nothing, not even itself."""
 
 
 def list_type(element: Type) -> Type:
-    """`list(element)`."""
+    """Return `list(element)`."""
     return Type(Kind.LIST, "list", (element,))
 
 
 def map_type(key: Type, value: Type) -> Type:
-    """`map(key, value)`."""
+    """Return `map(key, value)`."""
     return Type(Kind.MAP, "map", (key, value))
 
 
 def optional_type(parameter: Type) -> Type:
-    """`optional_type(parameter)`."""
+    """Return `optional_type(parameter)`."""
     return Type(Kind.OPAQUE, "optional_type", (parameter,))
 
 
 def type_type(parameter: Type) -> Type:
-    """`type(parameter)`, the type of a type."""
+    """Return `type(parameter)`, the type of a type."""
     return Type(Kind.TYPE, "type", (parameter,))
 
 
 def type_param(name: str) -> Type:
-    """A type parameter of a declaration, such as `T`."""
+    """Return a type parameter of a declaration, such as `T`."""
     return Type(Kind.TYPE_PARAM, name)
 
 
 def opaque_type(name: str, *parameters: Type) -> Type:
-    """An abstract type such as `kubernetes.Quantity`."""
+    """Return an abstract type such as `kubernetes.Quantity`."""
     return Type(Kind.OPAQUE, name, parameters)
 
 
 def struct_type(name: str) -> Type:
-    """A message type with declared fields, such as `kubernetes.AdmissionRequest`."""
+    """Return a message type with declared fields, such as `kubernetes.AdmissionRequest`."""
     return Type(Kind.STRUCT, name)
 
 
 def wrapper_type(wrapped: Type) -> Type:
-    """`wrapper(wrapped)`: a primitive or null, such as the type of a field of `google.protobuf.Int64Value`."""
+    """Return `wrapper(wrapped)`: a primitive or null, such as the type of `google.protobuf.Int64Value`."""
     return Type(Kind.WRAPPER, "wrapper", (wrapped,))

@@ -28,11 +28,14 @@ from msgspec import Struct
 from replay.cel.value.types import Type
 
 Value = Any
-"""Any of the representations in the table above."""
+"""A value in any of the representations in the table above."""
 
 
 class Uint(int):
-    """An unsigned 64-bit integer; the subclass keeps it apart from int, hashing as the same number does."""
+    """An unsigned 64-bit integer.
+
+    As a subclass it is told apart from int, but it hashes like the same int.
+    """
 
     __slots__ = ()
 
@@ -42,22 +45,23 @@ class Uint(int):
 
 
 class OpaqueValue:
-    """The base of values of an abstract type: each says its type, its equality and what its members are elsewhere."""
+    """Base class of values of an abstract type: each has its type, its equality and further members of its own."""
 
     __slots__ = ()
     cel_type: Type
     native_go_type = ""
-    """Go type of the wrapped value; empty if `Value` returns the value itself."""
+    """The Go type of the wrapped value; empty if `Value` returns the value itself."""
 
     def equal(self, other: Value) -> Value:
-        """CEL `==` with any other value: True or False, or an `EvalError` raised (`no such overload`)."""
+        """Return CEL `==` with any other value: True or False, or raise an `EvalError` (`no such overload`)."""
         raise NotImplementedError
 
 
 class EvalError(Exception):
-    """An evaluation failed; `message` is the text that the API server would report.
+    """A failed evaluation; `message` is the text that the API server would report.
 
-    Raised by implementations of functions and by the engines; `&&`, `||` and folds absorb it, `Program.eval` catches it.
+    Raised by implementations of functions and by the engines. `&&`, `||` and comprehensions absorb it, `Program.eval`
+    catches it.
     """
 
     def __init__(self, message: str) -> None:
@@ -67,7 +71,7 @@ class EvalError(Exception):
 
 
 class CostLimitExceeded(Exception):  # noqa: N818 - named after the event, as in cel-go
-    """The evaluation was cancelled; nothing absorbs it.
+    """A cancelled evaluation; nothing absorbs this error.
 
     `str()` is the text that the API server reports for the expression.
     """
@@ -78,26 +82,26 @@ class CostLimitExceeded(Exception):  # noqa: N818 - named after the event, as in
 
 
 class PanicError(Exception):
-    """A crash of the server's code that it turns into the error `internal error: ...`; nothing absorbs it."""
+    """A crash of the server's code, which the server turns into the error `internal error: ...`. Nothing absorbs it."""
 
 
 class Unknown(Struct, frozen=True):
-    """What could not be computed because parts of the input are missing; `missing` names them, without duplicates.
+    """A result that depends on missing parts of the input; `missing` names them without duplicates.
 
-    The elements are opaque here (`replay.kube.attributes.Missing` in admission).
+    The elements of `missing` are opaque here (`replay.kube.attributes.Missing` in admission).
     """
 
     missing: tuple[Hashable, ...]
 
     def merge(self, other: Unknown | None) -> Unknown:
-        """Return both sets, in the order of their occurrence (cel-go `types.MergeUnknowns`)."""
+        """Return both sets as one, in the order of occurrence (cel-go `types.MergeUnknowns`)."""
         if other is None or other == self:
             return self
         return Unknown(tuple(dict.fromkeys((*self.missing, *other.missing))))
 
 
 class UnknownParts(Unknown, frozen=True):
-    """A map or list with unknown parts. It is certainly not null."""
+    """A map or list with unknown parts, which is certainly not null."""
 
 
 class TypeValue(Struct, frozen=True):
@@ -123,24 +127,24 @@ OPTIONAL_NONE = OptionalValue(None, has_value=False)
 
 
 class ObjectValue(Struct, frozen=True, eq=False):
-    """A message built by `TypeName{field: value}`; only the fields that were set.
+    """A message built by `TypeName{field: value}`, with only the fields that were set.
 
-    A library whose messages read, compare or convert otherwise makes them of a subclass.
+    A library whose messages are read, compared or converted differently builds them from a subclass.
     """
 
     type_name: str
     fields: Mapping[str, Value]
 
     def field(self, name: Value) -> Value:
-        """A field that the checker knows to be there, as it is read back; null where it is not set."""
+        """Return a field that the checker knows, as it is read back; null if it is not set."""
         return self.fields.get(name)
 
     def part(self, key: Value, *, testing: bool) -> tuple[Value, bool]:  # noqa: ARG002
-        """`(part, present)` of a key that is found out while evaluating; `testing` asks for its presence alone."""
+        """Return `(part, present)` for a key known only at run time; `testing` asks only whether it is present."""
         return None, False
 
     def equal_by(self, other: ObjectValue, equal: Callable[[Value, Value], Value]) -> Value:
-        """Whether a message of the same type is the same: fields of the same types and, by `equal`, the same values."""
+        """Return whether a message of the same type is equal: the same fields, of the same types and with equal values."""
         return len(self.fields) == len(other.fields) and all(
             name in other.fields
             and type(value) is type(other.fields[name])
@@ -150,7 +154,7 @@ class ObjectValue(Struct, frozen=True, eq=False):
 
 
 class MessageValue(OpaqueValue):
-    """Protobuf message without fields that stands only for itself (cel-go `protoObj`)."""
+    """A protobuf message without fields, which stands only for itself (cel-go `protoObj`)."""
 
     __slots__ = ("cel_type",)
     traits = frozenset({"field tester", "indexer"})
@@ -158,24 +162,25 @@ class MessageValue(OpaqueValue):
     is_zero = True
 
     def __init__(self, cel_type: Type) -> None:
-        """The message of a type."""
+        """Make the message of a type."""
         self.cel_type = cel_type
 
     def equal(self, other: Value) -> bool:
-        """A message of the same type."""
+        """Return whether the other value is a message of the same type."""
         return isinstance(other, MessageValue) and other.cel_type == self.cel_type
 
     def field(self, key: Value) -> EvalError:
-        """Why it has no such field."""
+        """Return the error for a field that it does not have."""
         if not isinstance(key, str):
             return EvalError("no such overload")
         return EvalError(f"no such field '{key}'")
 
 
 class MapKey:
-    """A key of a `dict` that Python would confuse with another: bool, uint, double or bytes beside int and str.
+    """A `dict` key that Python would confuse with another one: bool, uint, double or bytes next to int and str.
 
-    Strings and ints are keys as they are, so that decoded JSON is a CEL map; all else is wrapped. `plain_key` unwraps.
+    Strings and ints are keys as they are, so that decoded JSON is a CEL map. All other keys are wrapped. `plain_key`
+    unwraps them.
     """
 
     __slots__ = ("value",)
@@ -185,13 +190,13 @@ class MapKey:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        """Equal values of the same Python type; what has no hash is equal to itself alone."""
+        """Compare values of the same Python type; a value without a hash is equal only to itself."""
         if not isinstance(other, MapKey) or type(self.value) is not type(other.value):
             return False
         return self.value is other.value or (_is_hashable(self.value) and bool(self.value == other.value))
 
     def __hash__(self) -> int:
-        """Apart from ints of the same value."""
+        """Return a hash that differs from that of an int of the same value."""
         value = self.value
         return hash((type(value).__name__, value if _is_hashable(value) else id(value)))
 
@@ -205,7 +210,7 @@ def _is_hashable(value: Value) -> bool:
 
 
 def map_key(value: Value) -> Value:
-    """A CEL value as a key of a `dict`."""
+    """Return a CEL value as a key of a `dict`."""
     kind = type(value)
     return value if kind is str or kind is int else MapKey(value)
 
