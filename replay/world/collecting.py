@@ -93,6 +93,7 @@ class Collector(Struct, frozen=True):
         exchange = Exchange(collection.record, self.reconstructor.cluster.discovery)
         stop = self.stops.get(collection.record.seq)
         name = next((step.exchange.record.name for step in self.steps if step.exchange.record.name), "")
+        # The server deletes the objects in the order of their names and stops at the first error.
         is_stopped = stop is not None and stop < name
         return Collecting(collection, exchange, number, namespace, name, lookups, is_stopped, uid in collection.held)
 
@@ -191,6 +192,7 @@ class Collector(Struct, frozen=True):
         gone = self._after(meeting, branch, here)
         state: State = here if is_met or branch.state is not None else None
         if meeting.exchange.dry_run:
+            # A dry run leaves the object as it was.
             gone, state = [branch.state], branch.state
         decision = self.judge.decision_elsewhere(self.elsewhere.deleted(meeting.exchange, here), lister)
         if decision.denials:

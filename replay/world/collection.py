@@ -167,7 +167,7 @@ class Collections(Struct, frozen=True, dict=True):
         collections = self._about.get(key)
         if collections is None:
             group, resource, namespace, workspace = key
-            # A collection request without a namespace deletes objects in all namespaces.
+            # Kubernetes itself offers no collection deletion across all namespaces, but an aggregated API server may.
             everywhere = self.by_place.get((group, resource, "", workspace), ()) if namespace else ()
             collections = self._about[key] = PlaceCollections((*self.by_place.get(key, ()), *everywhere))
         return collections

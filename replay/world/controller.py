@@ -39,4 +39,5 @@ def retry_of(username: str, owner: str) -> Retry:
 
 def attempts(retry: Retry, seconds: float) -> int:
     """Return how many times a controller has tried after `seconds`: each pause is twice the one before."""
+    # The first attempt has no pause before it. After `n` pauses, `pause * (2**n - 1)` seconds have passed.
     return 1 + int(math.log2(max(seconds, 0) / retry.pause + 1))

@@ -33,6 +33,7 @@ def may_be_apply(exchange: Exchange) -> bool:
 def uids_of_controllers(exchange: Exchange) -> tuple[str, ...]:
     """Return the UIDs of a created object's owners: from the answer, otherwise from the body."""
     record = exchange.record
+    # The text search avoids decoding bodies without owners, which are most.
     if not any(_OWNED in (body or "") for body in (record.response_object, record.request_object)):
         return ()
     metadata = exchange.response.metadata or {}

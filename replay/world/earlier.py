@@ -1,8 +1,8 @@
-"""What may be there in the candidate's world since before the log begins.
+"""Objects from before the log that may exist under one set and not under the other.
 
-The candidate's world begins with the log: what is there then is the same for both sets. Had the candidate been in force before, it might
-have refused an object that is there, or let one in that is not. So a line of `--outcomes` says `unknown` where this decides how a
-request ends. Reports count consequences from the beginning of the log on.
+At the beginning of the log, both sets are taken to have the same objects. If the candidate had been in force before, it
+might have denied the creation of an existing object, or allowed that of a missing one. Where this decides how a request
+ends, its line of `--outcomes` says `unknown`. Reports count consequences only from the beginning of the log.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _NAMESPACE: GroupKind = ("", "Namespace")
 _QUOTA: GroupKind = ("", "ResourceQuota")
 _UNSEEN = Missing("", "it may be there since before the log begins")
 _Refuser = tuple[str, str]
-"""A policy and its binding; a plugin has none."""
+"""Names of a policy and its binding. A built-in plugin has no binding."""
 
 
 class Earlier(Struct, frozen=True):
-    """Tells of an object what else than the log's may be there at its first request.
+    """Finds the states of an object at its first request if the candidate had been in force before the log.
 
-    `overlaid` are the objects that each of the two sets lays over the cluster.
+    `overlaid` are the objects of baseline and candidate that replace those of the cluster.
     """
 
     judge: Judge
@@ -48,18 +48,21 @@ class Earlier(Struct, frozen=True):
     overlaid: tuple[Mapping[GroupKind, Mapping[NamespacedName, JSON]], ...]
 
     def may_differ(self, first: RequestRecord) -> bool:
-        """Whether an object may have been there before the log, as its first request tells; not asked of namespaces, or in kcp."""
+        """Return whether the object may have existed before the log, by its first request.
+
+        The answer is false for namespaces and in kcp workspaces, which are not followed so far back.
+        """
         is_namespace = not first.api_group and first.resource == "namespaces"
         if is_namespace or first.workspace or not first.name or self.cluster.begins_in(first):
             return False
         return not is_creation(first) or answered_exists(first)
 
     def branches(self, step: WorldStep) -> tuple[Branch, ...]:
-        """Return the other states; none where both sets treat the creation of the object alike."""
+        """Return the other states. There are none if both sets decide the creation of the object alike."""
         record, is_there = step.record, step.existed
         if not self.may_differ(record) or (not is_there and step.is_creation and step.exchange.succeeded):
             return ()
-        is_open = creates(step.exchange) and not step.exchange.succeeded  # its answer does not tell what it found
+        is_open = creates(step.exchange) and not step.exchange.succeeded  # a failure does not show whether it existed
         request = self.elsewhere.created_by_anyone(step.exchange, step.old if is_there else _UNSEEN)
         current, candidate = self.judge.decide(request, step.log_lister)
         ours, theirs = self._refusers(record, 1, candidate), self._refusers(record, 0, current)
@@ -71,11 +74,11 @@ class Earlier(Struct, frozen=True):
         return tuple(others)
 
     def _refuses_more(self, refusers: set[_Refuser], others: set[_Refuser], namespace: str) -> bool:
-        """Whether one set may refuse a creation that another one does not."""
+        """Return whether a set may refuse a creation that the other set allows."""
         return any(each not in others or not self._sees_alike(each[0], namespace) for each in refusers)
 
     def _refusers(self, record: RequestRecord, number: int, decision: Decision) -> set[_Refuser]:
-        """What refuses a creation under one set, or may refuse it."""
+        """Return the policies and plugins that refuse a creation under one set, or may refuse it."""
         refusers = {(each.policy, each.binding) for each in decision.denials}
         refusers |= {(each.policy, each.binding) for each in decision.undetermined}
         resource = GroupResource(record.api_group, record.resource)
@@ -86,12 +89,12 @@ class Earlier(Struct, frozen=True):
         return refusers
 
     def _sees_alike(self, refuser: str, namespace: str) -> bool:
-        """Whether what a plugin looks up for requests of a namespace is the same in both sets; policies are no plugins."""
+        """Return whether a plugin looks up the same objects in both sets. For policies this is always true."""
         kinds = BY_NAME[refuser].looks_up if refuser in BY_NAME else ()
         return all(self._seen(kind, 0, namespace) == self._seen(kind, 1, namespace) for kind in kinds)
 
     def _seen(self, kind: GroupKind, number: int, namespace: str) -> dict[NamespacedName, JSON]:
-        """The objects of a kind that a set lays over those in a namespace, or over those that are in none."""
+        """Return the objects of a kind that a set adds to a namespace, and its cluster-scoped ones."""
         objects = self.overlaid[number].get(kind, {})
         if kind == _NAMESPACE:
             return {name: obj for name, obj in objects.items() if name[1] == namespace}
@@ -99,5 +102,5 @@ class Earlier(Struct, frozen=True):
 
 
 def answered_exists(record: RequestRecord) -> bool:
-    """Whether a creation failed because the object is there."""
+    """Return whether a creation failed because the object exists."""
     return record.status_reason == "AlreadyExists"

@@ -61,7 +61,7 @@ class Elsewhere(Struct, frozen=True):
         return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, validated, NULL, original))
 
     def created_by_anyone(self, exchange: Exchange, obj: Known | Missing) -> ReplayRequest:
-        """The creation of an object by a user who is not known."""
+        """Return the creation of an object by an unknown user."""
         record = self._alone(exchange).record._replace(
             verb="create", subresource="", request_uri="", request_object=None, user=_ANYONE, caller=""
         )
@@ -75,6 +75,7 @@ class Elsewhere(Struct, frozen=True):
         patch.
         """
         alone = self._alone(step.exchange)
+        # Field managers are computed from `full`, which keeps the unknown parts that no policy reads.
         full, live = live, self._settled(live)
         if alone.record.subresource == "scale" and isinstance(live, Known):
             live = scale_of(live)

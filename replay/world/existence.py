@@ -43,6 +43,7 @@ class Existence:
     def at(self, place: int) -> bool:
         """Return whether the object exists after `place` requests."""
         is_there: bool | None = None
+        # The newest answer that tells decides. The result is kept, so that a later call stops there.
         for index in range(place, -1, -1):
             is_there = self._presence.get(index)
             if is_there is None and index > 0:
@@ -89,11 +90,13 @@ def _met(exchange: Exchange) -> bool | None:
     record = exchange.record
     if exchange.succeeded:
         return not (is_creation(record) or (record.code == CREATED and record.verb in ("update", "patch")))
+    # NamespaceLifecycle also answers with 404 if the namespace is missing.
     if record.code == NOT_FOUND:
         return None if is_creation(record) or record.status_message.startswith("namespaces ") else False
     cause = answered(record).cause
     if cause == Cause.EXISTS:
         return True
+    # A write that may create its object can fail without one. Only a conflict with field managers needs an object.
     if record.verb not in ("update", "patch", "delete") or creates(exchange):
         return True if APPLY_CONFLICT in record.status_message else None
     is_told = cause in (Cause.DENIED, Cause.INVALID, Cause.CONFLICT)
@@ -120,6 +123,7 @@ def _existed_before(steps: Sequence[reconstructor.RebuildStep], cluster: Cluster
         return last.value is not None
     begun = next(iter(first.olds.history.effects), None)
     for step in steps:
+        # After the first write, answers only show what that write left.
         if begun is not None and step.exchange.record.received >= begun.end:
             break
         is_met = _met(step.exchange)

@@ -81,6 +81,7 @@ class Judge(Struct, frozen=True, dict=True):
 
         `mutated` computes the mutated object. It is called only if the patch may break a rule.
         """
+        # The cheap checks come first. Only the last one computes the mutated object.
         if not may_break(patch):
             return False
         kind, unmutated = request.attributes.kind, request.before_mutation
@@ -115,6 +116,8 @@ class Judge(Struct, frozen=True, dict=True):
     def elsewhere(self, request: ReplayRequest, lister: Lister) -> Judged:
         """Return the candidate's decision and object for a request on another object, which no mutator has changed yet."""
         decision = self.decision_elsewhere(request, lister)
+        # Without a mutation the validating phase sees the object of the request. An undetermined decision may mutate
+        # it.
         if not decision.patch and not decision.undetermined:
             return Judged(decision, request.attributes.object)
         return Judged(decision, self.object_elsewhere(request, lister))

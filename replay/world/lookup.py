@@ -137,6 +137,7 @@ class LookupsInTime:
         for key, object_changes in self._changes.items():
             branches = branches_at(object_changes, place)
             if branches != SAME:
+                # If several states are possible, the object is unknown.
                 state = branches[0].state
                 states[key] = _OPEN if len(branches) > 1 or state is None else content(state)
                 causing_request = causing_request or next(

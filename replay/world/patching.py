@@ -38,6 +38,7 @@ def after_patch_of(
             try:
                 after = after_patch(exchange, _with(in_lists, live.value), strategic=strategic is not False)
             except UnfittingPatchError:
+                # The patch may fail only because of an unknown part, or because of a field that the server sets.
                 if not _meets(touched(exchange.request.json), (*live.holes, *_OF_ONE_WORLD)):
                     raise
                 return patched(exchange, live, schemas)

@@ -131,7 +131,7 @@ class ControllerPods:
         logged = [] if is_alone or template is None else self._of_log()
         now = next((each for each in reversed(logged) if each.seq <= step.record.seq), None)
         if now is not None and now.template == key:
-            key = b""  # requests of the log tell what becomes of it
+            key = b""  # the log has the requests for pods of this template
         if key == self._template:
             return
         self._template = key

@@ -112,10 +112,11 @@ def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
 
 
 def alike(one: State, other: State) -> bool:
-    """Whether two states are the same for everything that decides."""
+    """Return whether two states are the same for everything that decides."""
     if one is None or other is None:
         return one is other
     one, other = content(one), content(other)
+    # Two objects of unknown content count as the same branch, because nothing tells them apart.
     if isinstance(one, Missing) or isinstance(other, Missing):
         return isinstance(one, Missing) and isinstance(other, Missing)
     return same_object(one, other)
@@ -156,6 +157,7 @@ def known_of(value: JSON | PartialObject | Missing | None) -> Known | Missing:
     plain, holes = value.value, []
     for path, missing in _leaves(value.value, ()):
         holes.append(Hole(path, missing.reason, missing.fix))
+        # Removing a list item would shift the paths of the items after it, so it becomes null.
         plain = replaced(plain, path, None) if isinstance(path[-1], int) else _without(plain, path)
     return Known(plain, Basis.RECONSTRUCTED, tuple(holes))
 

@@ -285,6 +285,7 @@ class WorldStep:
     def decided(self) -> Judged:
         """Return the candidate's decision about a creation, and the object that it would store."""
         request = self.in_namespace(self.request)
+        # If neither set mutates the object, it is the one in the log.
         if not self.candidate.patch and not self.decisions[0].patch:
             return Judged(self.candidate, request.attributes.object)
         return Judged(self.candidate, self.new)
@@ -353,6 +354,7 @@ class WorldStep:
     @cached_property
     def old(self) -> Known | Missing:
         """The object that the request found in the log."""
+        # A creation that failed may have found an existing object.
         if self.is_creation:
             return Known(None, Basis.RECORDED) if self.exchange.succeeded or not self.existed else self._last
         if self.exchange.concerns_parent and self.request.attributes.old_object is not None:

@@ -86,6 +86,7 @@ def found_later(branches: tuple[Branch, ...], at: int) -> tuple[Branch, ...]:
     since, (least, most) = pauses[0]
     if at > since + most:
         return tuple(branch for branch in branches if _pause(branch.state) is None) or branches
+    # Before the least time no controller has removed the object, so the absent branch is not possible yet.
     return branches if at > since + least else tuple(branch for branch in branches if not branch.is_absent)
 
 

@@ -302,6 +302,7 @@ def _broken_metadata(metadata: JSON, at: FieldPath) -> Iterator[FieldPath]:
         if names.qualified_name(key) or (isinstance(text, str) and names.label_value(text)):
             yield (*at, "labels", key)
     for key in metadata.get("annotations") or {}:
+        # The case of an annotation key does not count (`ValidateAnnotations`).
         if names.qualified_name(key.lower()):
             yield (*at, "annotations", key)
 

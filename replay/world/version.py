@@ -52,6 +52,7 @@ class WorldVersion(Struct):
     def _is(self, uid: str, history: History) -> bool:
         if self.uid is not None:
             return uid == self.uid
+        # The object is from before the log. Its UID is one of those that the log shows, if it shows any.
         shown = {effect.uid for effect in history.effects}
         return uid in shown or not any(shown)
 

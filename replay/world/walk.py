@@ -97,7 +97,7 @@ class WalkContext(Struct, frozen=True):
     """The sequence numbers of newly allowed creations whose name the log lacks, in order, by group, resource and namespace.
     """
     is_rest: bool = False
-    """Whether nothing differs of the objects but what may be there since before the log."""
+    """A flag that the objects differ only if they existed before the log."""
     kinds: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("", "namespaces"): "Namespace"})
     """The kinds that decisions look up, by group and resource."""
     objects: LookupsInTime = field(default_factory=lambda: LookupsInTime({}))
@@ -119,7 +119,7 @@ class Walked(Struct):
     Those of a collection are at its first place, for all objects without a place of their own.
     """
     told: list[tuple[LogPosition, RequestEnd]] = field(default_factory=list)
-    """What lines say instead, where the object may be another one since before the log."""
+    """Ends that `--outcomes` shows instead, for requests whose object may differ since before the log."""
     changes: list[WorldChange] = field(default_factory=list)
     namespaces: dict[str, list[WorldChange]] = field(default_factory=dict)
     objects: dict[ObjectKey, list[WorldChange]] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class Walker(Struct, frozen=True):
     around: WalkContext
     authorizers: RBACAuthorizers = field(default_factory=RBACAuthorizers)
     earlier: Earlier | None = None
-    """What may be there since before the log; None where nobody asks."""
+    """Finds differences from before the log. None if they are not needed."""
 
     def walk(self, records: Sequence[RequestRecord]) -> Walked:
         """Return the result of one object, with all of its records in order, empty if its bodies are unusable.
@@ -164,7 +164,7 @@ class _ObjectWalk:
         self._outcome = Walked()
         self._branches: tuple[Branch, ...] = SAME
         self._earlier: tuple[Branch, ...] | None = None if walker.earlier is not None else ()
-        """What else may be there since before the log; None before the first request."""
+        """Other states that the object may have since before the log. None before the first request."""
         record = steps[0].exchange.record
         self._existence = Existence(steps, walker.reconstructor.cluster)
         self._collector = Collector(
@@ -196,6 +196,7 @@ class _ObjectWalk:
             if meetings.are_due(step.exchange.record.seq):
                 self._meet(meetings, step.exchange.record.seq)
             self._take(step)
+            # These objects differ in nothing else, so the rest of the object is as in the log.
             if self._around.is_rest and not self._earlier:
                 return self._outcome
         if meetings.are_due(inf):
@@ -257,7 +258,10 @@ class _ObjectWalk:
             self._outcome.refused = self._pods.refused
 
     def _told(self, step: WorldStep, result: RequestEnd) -> tuple[Branch, ...]:
-        """Note what the line of a request says where another object may be there, and return what that then is."""
+        """Return the states of the object that may differ since before the log, after a request.
+
+        If the request ends differently in one of them, record the end that `--outcomes` shows.
+        """
         if self._earlier is None and self._walker.earlier is not None:
             self._earlier = self._walker.earlier.branches(step)
         if not self._earlier:
@@ -269,14 +273,13 @@ class _ObjectWalk:
         is_own = result.cause == Cause.DENIED and step.is_newly_denied
         if not is_own and (told.cause, told.code) != (result.cause, result.code):
             self._outcome.told.append((step.place, told))
-        if (
-            step.is_creation and result.cause == Cause.SUCCEEDS
-        ):  # anyone who creates an object takes its name to be free
+        # A client that creates an object expects its name to be free, so that no older object is assumed from here on.
+        if step.is_creation and result.cause == Cause.SUCCEEDS:
             return ()
         return merged_branches([_branch(branch, answer, step) for answer, branch in answers])
 
     def _is_met(self, earlier: Branch) -> bool:
-        """Whether what may have been there since before the log is now what is there anyway."""
+        """Return whether a state that may differ since before the log equals the object by now."""
         if earlier.is_absent and not self._existence.now:
             return self._branches == SAME
         return any(alike(earlier.state, branch.state) for branch in self._branches)
@@ -464,6 +467,7 @@ class _ObjectWalk:
             is_root = differs and causing_request is None
             consequence = Consequence(result, causing_request, is_root, differs, denials, item=meeting.name)
             self._outcome.consequences.append((place, consequence))
+        # The log shows that the request deleted the object. States from before the log end here.
         if meeting.number is not None and not (meeting.is_held or meeting.exchange.dry_run):
             self._existence.end()
             self._earlier = ()
@@ -482,6 +486,7 @@ class _ObjectWalk:
             )
             for branch in previous
         )
+        # In the log, the request deleted the object at once.
         if self._uid not in collection.held:
             self._existence.end()
         self._note(LogPosition(collection.record.seq, number), previous)
@@ -510,6 +515,7 @@ class _ObjectWalk:
 
     def _presence(self) -> Presence:
         is_gone = all(branch.is_absent for branch in self._branches)
+        # If the object may be as in the log, or may be absent in one branch only, no difference is certain.
         if not is_gone and any(branch.state is None or branch.is_absent for branch in self._branches):
             return Presence.SAME
         if is_gone:

@@ -352,7 +352,7 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def before_log(self) -> Earlier | None:
-        """What tells of objects since before the log, where lines are written."""
+        """The finder of differences from before the log. None if no `--outcomes` are written."""
         if not self.with_lines:
             return None
         current, candidate = (objects_by_kind(each.objects) for each in self.distinct_sets)

@@ -89,7 +89,7 @@ class World(Struct):
     still: Counter[str] = field(default_factory=Counter)
     """The numbers of requests for an owner (by UID) that were denied in the log and under the candidate alike."""
     told: dict[LogPosition, RequestEnd] = field(default_factory=dict)
-    """What lines say instead, where an object may be another one since before the log."""
+    """Ends that `--outcomes` shows instead, for requests whose object may differ since before the log."""
 
     def consequence(self, place: LogPosition) -> Consequence | None:
         """Return the consequence of a request. All objects of a `deletecollection` share it."""

@@ -101,6 +101,7 @@ def _stays_invalid(step: WorldStep, here: Known | Missing, written: Known | Miss
     # Without causes the log's patch did not fit its object. It fits another object if the result there is known.
     if not causes:
         return step.record.verb != "patch" or _meets(touched(step.exchange.request.json), written)
+    # A rule that compares two states cannot be checked if the old one is unknown. The log's refusal then stands.
     if isinstance(here, Missing) and any(
         part in str(each.get("message")) for each in causes for part in _OF_THE_UPDATE
     ):
@@ -122,6 +123,7 @@ def _is_mended(cause: dict[str, JSON], validated: Known | Missing, written: Know
     field, message = str(cause.get("field")), str(cause.get("message"))
     if field.startswith("status."):  # the status that controllers report is not tracked
         return False
+    # `is_refused` has already checked the rules that are known here.
     if any(part in message for part in (*_OF_THE_UPDATE, *_OF_THE_OBJECT)):
         return True
     if cause.get("reason") == "FieldValueRequired":
@@ -131,6 +133,7 @@ def _is_mended(cause: dict[str, JSON], validated: Known | Missing, written: Know
         return value <= int(bound[2]) if bound[1] == "less" else value >= int(bound[2])
     if isinstance(validated, Missing) or isinstance(value, dict | list):
         return False
+    # The rule is unknown. The value that was invalid in the log is invalid in any list item.
     return get(validated.value, _path(field)) not in _values_at(written.value, _path(field))
 
 

@@ -77,6 +77,7 @@ class SameWorld:
                 yield answer._replace(result=UNKNOWN)
         elif step.logged.cause == Cause.SUCCEEDS:
             yield ServerAnswer(UNKNOWN, None)
+            # If the candidate refuses the write, the object stays as it was.
             if step.is_stored:
                 yield ServerAnswer(UNKNOWN, step.old)
         else:

@@ -101,6 +101,7 @@ class Server:
         alone, record = step.alone, step.record
         if alone is not None and alone.result.cause != Cause.SUCCEEDS:
             return ServerAnswer(alone.result, state)
+        # Finalizers are as in the log, so a deletion that left the object there leaves it here too.
         if step.is_dry or (record.verb == "delete" and not step.is_removed):
             return ServerAnswer(
                 step.logged, state if step.is_dry else Later(lambda: ended(state.content, step.exchange), state.touched)
@@ -123,6 +124,7 @@ class Server:
             or may_apply(record)
         ):
             return False
+        # A write to an object that is being deleted may remove the last finalizer, and so the object.
         if isinstance(state, Known) and is_being_deleted(state):
             return False
         is_compared = has_immutable(step.exchange.resource.group_resource, record.verb, record.subresource)
@@ -267,6 +269,7 @@ class Server:
         if isinstance(here, Known) and here.value is None:
             yield ServerAnswer(ABSENT, here)
             return
+        # If no policy or webhook may match, the deletion is admitted, and its request need not be rebuilt.
         decision = ADMITTED
         if self._judge.asks(step.record):
             request = self._elsewhere.deleted(step.exchange, here)
@@ -279,6 +282,7 @@ class Server:
             yield ServerAnswer(UNKNOWN, prior, decision)
             yield from (ServerAnswer(UNKNOWN, state, decision) for state in after)
         else:
+            # If the named version is outdated here, the client would probably have read and named a newer one.
             result = succeeds(200)._replace(certain=not step.may_conflict)
             yield from (ServerAnswer(result, state, decision) for state in after)
 
