@@ -1,6 +1,6 @@
-"""Makes nodes with ids and positions exactly as cel-go's parser does (`parser/helper.go`).
+"""Makes nodes with the ids and positions of cel-go's parser (`parser/helper.go`).
 
-Ids are given in the order in which cel-go gives them, because later passes report and count by them.
+Ids are given in the same order as in cel-go, because later passes report and count by them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.value.values import Value
 
 ACCUMULATOR: Final = "@result"
-"""Accumulator variable of comprehensions. No expression can name it."""
+"""Accumulator variable of comprehensions; no expression can name it."""
 NAMED_ACCUMULATOR: Final = "__result__"
-"""Name of the accumulator until cel-go 0.22, where expressions can name it."""
+"""Name of the accumulator up to cel-go 0.22, where expressions can name it."""
 
 
 class ExprFactory:
@@ -36,7 +36,7 @@ class ExprFactory:
     __slots__ = ("accumulator_name", "macro_calls", "macro_offset", "next_id", "positions", "release")
 
     def __init__(self, release: Release = NEWEST_RELEASE) -> None:
-        """Start with the id 1 and no position."""
+        """Start with id 1 and without positions."""
         self.release = release
         self.accumulator_name = ACCUMULATOR if release >= Release.V0_23 else NAMED_ACCUMULATOR
         self.next_id = 1
@@ -45,52 +45,52 @@ class ExprFactory:
         self.macro_offset = 0
 
     def new_id(self, offset: int) -> int:
-        """The next id, standing at an offset in code points."""
+        """Return the next id, with an offset in code points as its position."""
         id_ = self.next_id
         self.next_id = id_ + 1
         self.positions[id_] = offset
         return id_
 
     def delete_id(self, id_: int) -> None:
-        """Forget the id of a call that a macro replaced; the last one given is given again."""
+        """Forget the id of a call that a macro replaced; if it was the last one, it is given again."""
         self.positions.pop(id_, None)
         if id_ == self.next_id - 1:
             self.next_id = id_
 
     def literal(self, value: Value) -> Const:
-        """A literal at the place of the macro."""
+        """Return a literal at the position of the macro."""
         return Const(self.new_id(self.macro_offset), value)
 
     def ident(self, name: str) -> Ident:
-        """A name at the place of the macro."""
+        """Return a name at the position of the macro."""
         return Ident(self.new_id(self.macro_offset), name)
 
     def accumulator(self) -> Ident:
-        """The variable of the fold."""
+        """Return the accumulator variable of the comprehension."""
         return self.ident(self.accumulator_name)
 
     def call(self, function: str, *args: Expr) -> Call:
-        """A global call at the place of the macro."""
+        """Return a global call at the position of the macro."""
         return Call(self.new_id(self.macro_offset), function, args)
 
     def member_call(self, function: str, target: Expr, *args: Expr) -> Call:
-        """A call with a receiver at the place of the macro."""
+        """Return a call with a receiver at the position of the macro."""
         return Call(self.new_id(self.macro_offset), function, args, target)
 
     def list(self, *elements: Expr) -> ListExpr:
-        """A list at the place of the macro."""
+        """Return a list at the position of the macro."""
         return ListExpr(self.new_id(self.macro_offset), elements)
 
     def map(self) -> MapExpr:
-        """An empty map at the place of the macro."""
+        """Return an empty map at the position of the macro."""
         return MapExpr(self.new_id(self.macro_offset), ())
 
     def presence_test(self, operand: Expr, field: str) -> Select:
-        """`has(operand.field)` at the place of the macro."""
+        """Return `has(operand.field)` at the position of the macro."""
         return Select(self.new_id(self.macro_offset), operand, field, test_only=True)
 
     def select(self, operand: Expr, field: str) -> Select:
-        """`operand.field` at the place of the macro."""
+        """Return `operand.field` at the position of the macro."""
         return Select(self.new_id(self.macro_offset), operand, field)
 
     def fold(  # noqa: PLR0913, PLR0917 - the parts of a comprehension
@@ -103,12 +103,12 @@ class ExprFactory:
         step: Expr,
         result: Expr,
     ) -> Comprehension:
-        """A comprehension at the place of the macro; the second variable is empty where there is one only."""
+        """Return a comprehension at the position of the macro; the second variable is empty if there is only one."""
         id_ = self.new_id(self.macro_offset)
         return Comprehension(id_, iter_range, *variables, accu, init, condition, step, result)
 
     def copy(self, node: Expr) -> Expr:  # noqa: PLR0911 - one case per kind of node
-        """The same tree with new ids at the same places."""
+        """Return the same tree with new ids at the same positions."""
         id_ = self.new_id(self.positions.get(node.id, 0))
         match node:
             case Const():
@@ -152,11 +152,12 @@ class ExprFactory:
         )
 
     def balanced(self, function: str, terms: Sequence[Expr], ops: Sequence[int]) -> Expr:
-        """`a && b && c && d` as a tree of equal depth on both sides, as the server evaluates it."""
+        """Return `a && b && c && d` as a tree of equal depth on both sides, as the server evaluates it."""
         return _balanced(function, terms, ops, 0, len(ops) - 1)
 
 
 def _balanced(function: str, terms: Sequence[Expr], ops: Sequence[int], low: int, high: int) -> Call:
+    # The same rounding as in cel-go: it decides which operator is at the root.
     middle = (low + high + 1) // 2
     left = terms[middle] if middle == low else _balanced(function, terms, ops, low, middle - 1)
     right = terms[middle + 1] if middle == high else _balanced(function, terms, ops, middle + 1, high)

@@ -1,10 +1,10 @@
-"""What an expression may read of its input: a set of field paths, found without evaluating anything.
+"""The part of its input that an expression may read: a set of field paths, found without evaluating anything.
 
-A path such as `object.spec.containers[].image` stands for what is there and all below it; `[]` for every element of a
-list, or every entry of a map with its key; a field name that is no identifier is quoted:
-`object.metadata.labels["a/b"]`. `object.spec.volumes?` stands for whether there is such a field, and whether it is null
-or otherwise empty; `object.spec.volumes[]?` for how many elements it has. Where a path ends early, because a part of it
-is missing or of another type, the place where it ends is read too.
+A path such as `object.spec.containers[].image` stands for the value there and everything below it. `[]` stands for
+every element of a list, or every entry of a map with its key. A field name that is no identifier is quoted:
+`object.metadata.labels["a/b"]`. `object.spec.volumes?` stands for whether the field exists, and whether it is null or
+otherwise empty. `object.spec.volumes[]?` stands for how many elements it has. If a path ends early, because a part of
+it is missing or of another type, the value where it ends is read too.
 
 The set is an over-approximation: two inputs that agree on all paths give the same result.
 """
@@ -28,7 +28,7 @@ _PASSING = frozenset({"or", "orValue", "value", "optional.of", "dyn", operator.A
 _GROWING = frozenset({operator.ADD, operator.LOGICAL_AND, operator.LOGICAL_OR, "cel.@mapInsert"})
 """Functions with which macros add to their accumulator, which is the first argument."""
 _MOST_PARTS = 256
-"""How many parts of lists and maps that an expression builds are kept apart; of larger ones all is read."""
+"""The most parts of lists and maps built by the expression that are told apart; larger ones are read as a whole."""
 
 
 class Places(NamedTuple):
@@ -40,16 +40,16 @@ class Places(NamedTuple):
     paths: Paths = _NO_PATHS
     parts: Mapping[str | None, Places] = MappingProxyType({})
     size: int = 1
-    """How many parts there are, at any depth."""
+    """The number of parts, at any depth."""
 
     @property
     def footprint(self) -> Paths:
-        """The paths that are read where the value is used as a whole."""
+        """The paths that are read if the value is used as a whole."""
         return self.paths.union(*(part.footprint for part in self.parts.values())) if self.parts else self.paths
 
     @property
     def any_part(self) -> Places:
-        """Return the sources of any part of the value."""
+        """The sources of any part of the value."""
         return _union(Places(frozenset(f"{path}[]" for path in self.paths)), *self.parts.values())
 
 
@@ -79,7 +79,7 @@ class Reads(NamedTuple):
 
     @property
     def footprint(self) -> Paths:
-        """The paths that are read where the value is used."""
+        """The paths that are read if the value is used."""
         paths = self.reads | self.places.footprint
         return frozenset(path for path in paths if not path.endswith("?") or path[:-1] not in paths)
 
@@ -95,7 +95,7 @@ NO_LAZY_MAP = LazyMap()
 
 
 def footprint_of(ast: Ast) -> frozenset[str]:
-    """The paths that a checked expression may read."""
+    """Return the paths that a checked expression may read."""
     return trace_of(ast, NO_LAZY_MAP).footprint
 
 
@@ -111,7 +111,7 @@ def _trace_of(ast: Ast, lazy: LazyMap) -> Reads:
 
 
 def joined(path: str, key: str) -> str:
-    """The path of a field."""
+    """Return the path of a field."""
     return f"{path}.{key}" if key.isidentifier() and key.isascii() else f"{path}[{json.dumps(key)}]"
 
 
@@ -122,7 +122,7 @@ class _Reader:
         self.reads: set[str] = set()
 
     def consume(self, places: Places) -> None:
-        """These places are looked at."""
+        """Record that the values at these places are used."""
         self.reads.update(places.footprint)
 
     def consume_presence(self, places: Places) -> None:
@@ -166,7 +166,7 @@ class _Reader:
         return _NOTHING
 
     def _field(self, places: Places, field: str) -> Places:
-        """A field of each place; one of the lazy map is where that entry comes from."""
+        """Return a field of each place; for the lazy map, the sources of that entry."""
         parts = [places.parts[key] for key in (field, ANY) if key in places.parts]
         paths = places.paths
         if self._lazy.name in paths and field in self._lazy.entries:
@@ -177,7 +177,7 @@ class _Reader:
         return _union(Places(frozenset(joined(path, field) for path in paths)), *parts)
 
     def _build(self, parts: Iterable[tuple[str | None, Places]]) -> Places:
-        """A list or map of parts; one that is too large is read as a whole."""
+        """Return a list or map of parts; one that is too large is read as a whole."""
         by_key: dict[str | None, Places] = {}
         for key, places in parts:
             self.consume_presence(places)
@@ -189,7 +189,7 @@ class _Reader:
         return _NOTHING
 
     def _entry(self, key: Expr, value: Expr, scope: Mapping[str, Places]) -> tuple[str | None, Places]:
-        """An entry of a map; its key is read."""
+        """Return an entry of a map, and record that its key is read."""
         self.consume(self.trace(key, scope))
         return _constant_text(key), self.trace(value, scope)
 
@@ -231,7 +231,7 @@ class _Reader:
         return _NOTHING
 
     def _consume_whether_null(self, places: Places) -> None:
-        """Record a null test. For a path to any element, this tells nothing about single elements."""
+        """Record a null test. For a path to any element, the value itself is read."""
         self.reads.update(path if path.endswith("[]") else f"{path}?" for path in places.paths)
 
     def _consume_size(self, places: Places) -> None:
@@ -275,7 +275,10 @@ class _Reader:
 
 
 def _of_author(step: Expr, accumulator: str) -> list[Expr]:
-    """The parts of the step of a fold that are not the macro's own: `p` and `[x]` of `p ? accumulator + [x] : accumulator`."""
+    """Return the parts of a fold's step that the macro did not add itself.
+
+    For `p ? accumulator + [x] : accumulator` these are `p` and `[x]`.
+    """
     if isinstance(step, Ident) and step.name == accumulator:
         return []
     if isinstance(step, Call) and step.target is None:
@@ -288,7 +291,7 @@ def _of_author(step: Expr, accumulator: str) -> list[Expr]:
 
 
 def _reads(nodes: Iterable[Expr], name: str) -> bool:
-    """Whether an expression reads a variable; a fold that binds the name again hides it."""
+    """Return whether an expression reads a variable; a fold that binds the name again hides it."""
     rest = list(nodes)
     while rest:
         node = rest.pop()

@@ -1,4 +1,4 @@
-"""What is wrong with an expression: up to 100 findings with their place, printed as the API server prints them.
+"""The issues of an expression: up to 100 findings with their positions, printed as the API server prints them.
 
 The order, the limit and the caret lines are those of cel-go (`common/errors.go`, `common/error.go`).
 """
@@ -13,10 +13,10 @@ MAX_ISSUES = 100
 _MAX_SNIPPET_BYTES = 16384
 
 NO_OFFSET = -2
-"""The offset of an issue that concerns the whole expression; it is printed as line -1, column 0."""
+"""The offset of an issue with the whole expression; it is printed as line -1, column 0."""
 
 BEFORE_START = -1
-"""The offset of what recovery made up out of nothing; it is printed as line 1, column 0."""
+"""The offset of nodes that recovery made up; it is printed as line 1, column 0."""
 
 
 class Issue(Struct, frozen=True):
@@ -27,13 +27,13 @@ class Issue(Struct, frozen=True):
     message: str
 
     def location(self, source: Source) -> tuple[int, int]:
-        """Line from 1 and column from 0, in code points."""
+        """Return the line from 1 and the column from 0, in code points."""
         if self.offset >= 0:
             return source.location(self.offset)
         return (1, -1) if self.offset == BEFORE_START else (-1, -1)
 
     def to_display_string(self, source: Source) -> str:
-        """`ERROR: <input>:1:5: message`, the line of the source and a caret under the place."""
+        """Return `ERROR: <input>:1:5: message`, the source line and a caret under the position."""
         line, column = self.location(source)
         shown = f"ERROR: {source.description}:{line}:{column + 1}: {self.message}"
         snippet = source.snippet(line) if line > 0 else None
@@ -44,7 +44,7 @@ class Issue(Struct, frozen=True):
 
 
 def _pointer(snippet: str, column: int) -> str:
-    """Dots up to the caret; full-width ones under characters that take more than one byte in UTF-8."""
+    """Return dots up to the caret; they are full-width under characters that take more than one byte in UTF-8."""
     column = max(column, 0)
     if snippet.isascii():
         return f"{'.' * min(column, len(snippet))}^"
@@ -54,7 +54,7 @@ def _pointer(snippet: str, column: int) -> str:
 
 
 class Issues(Struct):
-    """The findings of one pass over one source, in the order of their discovery; those beyond the limit are counted."""
+    """The findings of one pass over one source, in the order of discovery; those past the limit are only counted."""
 
     source: Source
     entries: list[Issue] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Issues(Struct):
             self.entries.append(Issue(id_, offset, message))
 
     def __bool__(self) -> bool:
-        """Whether anything was found."""
+        """Return whether anything was found."""
         return self.count > 0
 
     def to_display_string(self) -> str:

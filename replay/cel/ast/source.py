@@ -20,11 +20,11 @@ class Source:
         object.__setattr__(self, "line_starts", tuple(starts))
 
     def location(self, offset: int) -> tuple[int, int]:
-        """`(line, column)` of an offset; lines count from 1, columns from 0, both in code points."""
+        """Return `(line, column)` of an offset; lines count from 1, columns from 0, both in code points."""
         line = bisect_right(self.line_starts, offset)
         return line, offset - self.line_starts[line - 1]
 
     def snippet(self, line: int) -> str | None:
-        """The text of a line without its end, None past the last line."""
+        """Return the text of a line without its line end, or None past the last line."""
         lines = self.text.split("\n")
         return lines[line - 1] if 1 <= line <= len(lines) else None

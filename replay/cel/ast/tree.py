@@ -1,8 +1,8 @@
-"""The abstract syntax tree of CEL: small nodes with an id; everything known about a node stands beside the tree.
+"""The abstract syntax tree of CEL: small nodes with an id; what is known about a node is kept outside of the tree.
 
-The shape is that of cel-go (`common/ast`): macros are expanded into `Comprehension` by the parser, operators are `Call`s
-of their internal names (`_&&_`, `_+_`, `_[_]`, `@in`, `_?._`, ...), and positions, macro calls, types and references are
-maps by node id, so that a pass adds knowledge without touching the tree.
+The shape is that of cel-go (`common/ast`): the parser expands macros into `Comprehension`, and operators are `Call`s
+with internal names (`_&&_`, `_+_`, `_[_]`, `@in`, `_?._`, ...). Positions, macro calls, types and references are maps
+by node id, so that a pass adds knowledge without changing the tree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from replay.cel.value.values import Value
 
 
 class Expr(Struct, frozen=True):
-    """Any node; `id` is unique in its tree and positive."""
+    """Any node; `id` is positive and unique in its tree."""
 
     id: int
 
@@ -29,7 +29,7 @@ class Const(Expr, frozen=True):
 
 
 class Ident(Expr, frozen=True):
-    """A simple name; after checking, a qualified name may have been folded into one (`Reference.name`)."""
+    """A simple name; after checking, it may stand for a qualified name (`Reference.name`)."""
 
     name: str
 
@@ -87,7 +87,7 @@ class StructExpr(Expr, frozen=True):
 
 
 class Comprehension(Expr, frozen=True):
-    """A fold over `iter_range`, the form all comprehension macros expand to; `iter_var2` is empty for one variable."""
+    """A fold over `iter_range`, to which all comprehension macros expand; `iter_var2` is empty for one variable."""
 
     iter_range: Expr
     iter_var: str
@@ -111,7 +111,7 @@ class Reference(Struct, frozen=True):
 class Ast(Struct, frozen=True):
     """A parsed expression and what later passes found out about it.
 
-    `positions` maps node ids to offsets in code points of the source, `macro_calls` maps the id of an expanded macro to
+    `positions` maps node ids to offsets in code points of the source. `macro_calls` maps the id of an expanded macro to
     the call as written. `type_map` and `reference_map` are empty until the checker has run.
     """
 

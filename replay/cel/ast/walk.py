@@ -1,6 +1,6 @@
-"""Walking a tree: children of a node, its other parts, the shape of a tree, and room on the stack for a deep one.
+"""Walks over a tree: children of a node, its other parts, the shape of a tree, and a stack deep enough for it.
 
-The server's limits allow expressions 250 levels deep, more with macros.
+The server's limits allow expressions 250 levels deep, and more with macros.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def with_deep_stack(action: Callable[[], T]) -> T:
 
 
 BoundNames = Mapping[str, int]
-"""The names of the loops around a node, by how far outside they were bound."""
+"""The names of the enclosing loops, by how far outside they were bound."""
 Leaf = Callable[[Expr, BoundNames], object]
 """Function that replaces a node in a shape; it returns None to keep the node's own parts."""
 
 
 def children(node: Expr) -> Iterator[Expr]:
-    """The expressions directly below a node, in the order of cel-go's visitors (`common/ast/navigable.go`)."""
+    """Yield the expressions directly below a node, in the order of cel-go's visitors (`common/ast/navigable.go`)."""
     match node:
         case Select():
             yield node.operand

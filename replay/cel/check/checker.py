@@ -1,4 +1,4 @@
-"""Gives every node a type and every name and call a meaning, or finds what is wrong (`checker/checker.go` of cel-go)."""
+"""Gives every node a type and every name and call a meaning, or finds what is wrong (cel-go `checker/checker.go`)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _LITERAL_TYPES: Final[dict[type, Type]] = {
 
 
 def literal_type(value: Value) -> Type:
-    """The type of a literal's value."""
+    """Return the type of a literal's value."""
     return _LITERAL_TYPES[type(value)]
 
 
@@ -78,7 +78,7 @@ _UNCHECKED: Final = frozenset({Kind.DYN, Kind.ERROR, Kind.TYPE_PARAM})
 
 
 def _loop_types(range_type: Type, *, two: bool, release: Release) -> tuple[Type, Type] | None:
-    """The types of the first and, where there are `two`, of the second variable; None for what has no elements."""
+    """Return the types of the loop variables (the second one counts only if `two`), or None if there are no elements."""
     if range_type.kind is Kind.LIST:
         element = range_type.parameters[0]
         return (INT, element) if two else (element, element)
@@ -97,7 +97,7 @@ def check(
     release: Release = NEWEST_RELEASE,
     diagnostics: type[Diagnostics] = Diagnostics,
 ) -> Ast | Issues:
-    """The expression with `type_map` and `reference_map` filled in by node id, or everything that is wrong with it."""
+    """Return the expression with `type_map` and `reference_map` filled in, or everything that is wrong with it."""
     return with_deep_stack(lambda: _check(ast, declarations, release, diagnostics))
 
 
@@ -113,7 +113,7 @@ def _check(ast: Ast, declarations: Declarations, release: Release, diagnostics: 
 
 
 class _Checker:
-    """One run over one tree."""
+    """Checks one tree."""
 
     def __init__(self, declarations: Declarations, diagnostics: Diagnostics, release: Release) -> None:
         self.declarations = declarations
@@ -126,7 +126,7 @@ class _Checker:
         self.scopes: list[dict[str, Type]] = []
 
     def check(self, node: Expr) -> Expr:
-        """The node with its names resolved; its type is in `types`."""
+        """Return the node with its names resolved; its type is in `types`."""
         earlier_type = self.types.get(node.id) if self.release < Release.V0_22 else None
         checked = _CHECKS[type(node)](self, node)
         if earlier_type is not None and not is_exact(earlier_type, self.types[node.id]):
@@ -136,7 +136,7 @@ class _Checker:
         return checked
 
     def local(self, name: str) -> Type | None:
-        """The type of a variable of a comprehension around the node."""
+        """Return the type of a variable of an enclosing comprehension, or None if there is none."""
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
@@ -181,7 +181,7 @@ class _Checker:
         return node if operand is node.operand else Select(node.id, operand, node.field, node.test_only)
 
     def qualified_name(self, node: Select) -> Resolved | None:
-        """`a.b.c` as one declared name, unless `a` is a variable of a comprehension."""
+        """Return `a.b.c` as one declared name, unless `a` is a variable of a comprehension."""
         names: list[str] = []
         current: Expr = node
         while isinstance(current, Select) and not current.test_only:
@@ -205,7 +205,7 @@ class _Checker:
         return node if checked is operand else Call(node.id, node.function, (checked, field))
 
     def field_type(self, node: Expr, operand: int, field: str, *, optional: bool) -> Type:
-        """The type of a field of a checked operand; optional if the operand or the selection is."""
+        """Return the type of a field of a checked operand; optional if the operand or the selection is."""
         target, is_optional = unwrap_optional(self.substitutions.substitute(self.types[operand], to_dyn=False))
         result = ERROR
         if target.kind is Kind.MAP:
@@ -248,7 +248,7 @@ class _Checker:
         return Call(node.id, signatures.name, args)
 
     def member_call(self, node: Call, target: Expr, args: tuple[Expr, ...]) -> Expr:
-        """`a.b.c(x)`: a function named `a.b.c`, or a function `c` of the value of `a.b`."""
+        """Resolve `a.b.c(x)`: a function named `a.b.c`, or a function `c` of the value of `a.b`."""
         prefix = self.namespace(target)
         namespaced = None if prefix is None else self.declarations.function(f"{prefix}.{node.function}")
         if namespaced is not None:
@@ -262,7 +262,7 @@ class _Checker:
         return node if checked is target and args is node.args else Call(node.id, node.function, args, checked)
 
     def namespace(self, target: Expr) -> str | None:
-        """A receiver read as a name, if any function could be named by it."""
+        """Return a receiver as a name, if any function name could begin with it."""
         fields: list[str] = []
         while isinstance(target, Select) and not target.test_only:
             fields.append(target.field)
@@ -277,7 +277,7 @@ class _Checker:
         return node
 
     def check_all(self, nodes: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """The checked nodes; the same tuple if none of them changed."""
+        """Return the checked nodes; the same tuple if none of them changed."""
         checked = [self.check(node) for node in nodes]
         for old, after in zip(nodes, checked, strict=True):
             if old is not after:
@@ -302,7 +302,7 @@ class _Checker:
         self.references[node.id] = Reference(overload_ids=ids)
 
     def resolve_logical(self, node: Call, overload: CandidateOverload, args: Sequence[Expr], types: list[Type]) -> None:
-        """Each operand of `&&` and `||` that is no bool is reported at its own place."""
+        """Report each operand of `&&` and `||` that is not a bool at its own position."""
         is_wrong = False
         for arg, type_ in zip(args, types, strict=True):
             if type_ is not BOOL and not self.substitutions.is_assignable(type_, BOOL):
@@ -342,16 +342,17 @@ class _Checker:
         return MapExpr(node.id, tuple(entries))
 
     def unwrapped(self, node: Expr, type_: Type) -> Type:
-        """What an element, value or field marked with `?` holds."""
+        """Return the type inside an element, value or field marked with `?`."""
         inner, is_optional = unwrap_optional(type_)
         if not is_optional and not is_dyn(inner):
             self.diagnostics.type_mismatch(node, optional_type(inner), inner)
         return inner
 
     def join(self, previous: Type | None, current: Type) -> Type | None:
-        """The type of elements so far together with one more; `dyn` if they do not fit (validators may refuse that).
+        """Return the type of the elements so far together with one more, `dyn` if they do not fit.
 
-        None as long as there is none, which what has no type does not change.
+        Validators may refuse `dyn` elements. The type is None until an element has one; elements without a type leave
+        it None.
         """
         if previous is None:
             return None if current is UNSPECIFIED else current
@@ -382,7 +383,7 @@ class _Checker:
         return StructExpr(node.id, resolved.name, fields)
 
     def message_name(self, name: str) -> Resolved | None:
-        """What a name means where a message is made: until cel-go 0.26 whatever it means elsewhere, else a type."""
+        """Return the meaning of a name where a message is built: only a type, but any name up to cel-go 0.26."""
         return self.simple_name(name) if self.release < Release.V0_29 else self.declarations.type_name(name)
 
     def field(self, node: StructField, struct: str) -> StructField:

@@ -1,4 +1,4 @@
-"""Every finding of the checker, each worded once (`checker/errors.go` of cel-go)."""
+"""The findings of the checker, each worded once (cel-go `checker/errors.go`)."""
 
 from __future__ import annotations
 
@@ -11,62 +11,62 @@ from replay.cel.value.types import Type
 
 
 class Diagnostics:
-    """Reports at the place of a node."""
+    """Reports findings at the position of a node."""
 
     __slots__ = ("_issues", "_positions", "_release")
 
     def __init__(self, issues: Issues, positions: Mapping[int, int], release: Release = NEWEST_RELEASE) -> None:
-        """Collect into `issues`, with the places of a tree and the words of a release."""
+        """Report to `issues`, with the positions of a tree and the wording of a release."""
         self._issues = issues
         self._positions = positions
         self._release = release
 
     def report(self, node: Expr, message: str) -> None:
-        """Any other finding at a node."""
+        """Report any other finding at a node."""
         offset = self._positions.get(node.id, NO_OFFSET)
         self._issues.report(node.id, offset, with_type_names(message, self._release))
 
     def undeclared_reference(self, node: Expr, container: str, name: str) -> None:
-        """A name that nothing declares."""
+        """Report a name that nothing declares."""
         self.report(node, f"undeclared reference to '{name}' (in container '{container}')")
 
     def undefined_field(self, node: Expr, field: str) -> None:
-        """A struct type has no such field."""
+        """Report a field that its struct type does not have."""
         self.report(node, f"undefined field '{field}'")
 
     def unexpected_failed_resolution(self, node: Expr, name: str) -> None:
-        """A type is named but its fields are nowhere declared."""
+        """Report a type whose fields are declared nowhere."""
         self.report(node, f"unexpected failed resolution of '{name}'")
 
     def type_does_not_support_field_selection(self, node: Expr, type_: Type) -> None:
-        """A field of what has none."""
+        """Report the selection of a field of a type that has none."""
         self.report(node, f"type '{type_.display}' does not support field selection")
 
     def type_mismatch(self, node: Expr, expected: Type, actual: Type) -> None:
-        """Another type than the place asks for."""
+        """Report a type other than the expected one."""
         self.report(node, f"expected type '{expected.display}' but found '{actual.display}'")
 
     def field_type_mismatch(self, node: Expr, field: str, expected: Type, actual: Type) -> None:
-        """A field is given another type than it has."""
+        """Report a field that is set to a value of another type."""
         self.report(
             node, f"expected type of field '{field}' is '{expected.display}' but provided type is '{actual.display}'"
         )
 
     def no_matching_overload(self, node: Expr, function: str, args: Sequence[Type], *, member: bool) -> None:
-        """A function is not defined for these arguments; those of a member begin with the receiver."""
+        """Report a function that is not defined for these arguments; for a member function they begin with the receiver."""
         receiver = f"{args[0].display}." if member else ""
         shown = ", ".join([arg.display for arg in args[member:]])
         self.report(node, f"found no matching overload for '{function}' applied to '{receiver}({shown})'")
 
     def not_a_comprehension_range(self, node: Expr, type_: Type) -> None:
-        """A fold over what has no elements."""
+        """Report a comprehension over a type without elements."""
         self.report(
             node,
             f"expression of type '{type_.display}' cannot be range of a comprehension (must be list, map, or dynamic)",
         )
 
     def incompatible_type(self, node: Expr, earlier_type: Type, after: Type) -> None:
-        """Report a node in two places whose second type differs. The server prints it as Go sees it."""
+        """Report a node in two places whose second type differs, as the server prints it."""
         self.report(
             node,
             f"incompatible type already exists for expression: ({node.id}) old:{earlier_type.display}, new:{after.display}",

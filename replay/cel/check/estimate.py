@@ -1,7 +1,7 @@
 """The cost of an expression before it runs: a range, from the tree alone (cel-go `checker/cost.go`).
 
-Nothing is known here about the size of the input, so that whatever folds over it has no upper bound. The API server limits
-rules of CRDs by this figure, policies it does not: for them it is a hint.
+The size of the input is unknown here, so a fold over the input has no upper bound. The API server limits the rules of
+CRDs by this figure. Policies are not limited by it: for them it is a hint.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class _Local(NamedTuple):
 
 
 def estimate(ast: Ast, estimates: Estimates, assumed: Range = ANY_SIZE) -> Range:
-    """The cost of a checked expression; presence tests are free (cel-go `PresenceTestHasCost(false)`).
+    """Return the cost of a checked expression; presence tests are free (cel-go `PresenceTestHasCost(false)`).
 
-    Texts, lists and maps of which nothing is known are of any size on the server; `assumed` gives them another one.
+    On the server, texts, lists and maps of unknown size may have any size; `assumed` is used instead.
     """
     return with_deep_stack(lambda: _Coster(ast, estimates, assumed).cost(ast.expr))
 
 
 class _Coster:
-    """One run over one tree; sizes are kept by node id."""
+    """Estimates one tree; sizes are kept by node id."""
 
     def __init__(self, ast: Ast, estimates: Estimates, assumed: Range) -> None:
         self._assumed = assumed
@@ -62,7 +62,7 @@ class _Coster:
         self._locals: dict[str, list[_Local]] = {}
 
     def cost(self, node: Expr) -> Range:  # noqa: PLR0911 - one return a node
-        """The cost of a node with all below it."""
+        """Return the cost of a node with everything below it."""
         match node:
             case Ident():
                 return ONE
@@ -143,7 +143,7 @@ class _Coster:
         costs: list[Range],
         arguments: Range,
     ) -> CallEstimate:
-        """The estimate of one overload, with the cost of the arguments."""
+        """Return the estimate of one overload, with the cost of the arguments."""
         if overload in ("logical_and", "logical_or"):
             return CallEstimate(Range(costs[0].least, costs[0].plus(costs[1]).most))
         if overload == "conditional":
@@ -278,7 +278,7 @@ _COMPARISONS = frozenset(
 def standard_estimate(  # noqa: C901, PLR0911 - one return a function
     overload: str, target: AstNode | None, args: Sequence[AstNode]
 ) -> CallEstimate | None:
-    """The calls of standard CEL that do not cost one."""
+    """Return the estimate of a call of standard CEL, or None if the call costs one."""
     sizes = [arg.any_size for arg in args]
     match overload:
         case "starts_with_string" | "ends_with_string" if len(args) == 1:
@@ -288,6 +288,7 @@ def standard_estimate(  # noqa: C901, PLR0911 - one return a function
         case "bytes_to_string":
             return CallEstimate(sizes[0].scaled(STRING_FACTOR), Range(sizes[0].least // 4, sizes[0].most))
         case "strings_quote":
+            # cel-go does not guard this sum against overflow, so an unbounded text gets a small size.
             size = Range(sizes[0].least + 2, (sizes[0].most * 2 + 2) % 2**64)
             return CallEstimate(sizes[0].scaled(STRING_FACTOR), size)
         case "string_format" if target is not None:

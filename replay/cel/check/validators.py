@@ -1,4 +1,7 @@
-"""What cel-go's validators refuse in checked expressions: literals that cannot succeed, literals of mixed types, and format strings."""
+"""The validators of cel-go, which refuse some checked expressions.
+
+They refuse literals that cannot be parsed, literals of mixed types, and wrong format strings.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ class _FormatError(ValueError):
 
 
 def _conversions(text: str, count: int) -> Iterator[str]:
-    """The letters of the clauses in order, for `count` arguments; raises `_FormatError` where the server finds an error."""
+    """Yield the letters of the clauses in order, for `count` arguments.
+
+    Raises `_FormatError` if the server finds an error.
+    """
     data = text.encode("utf-8", "replace")
     position = used = 0
     while position < len(data):
@@ -49,7 +55,7 @@ def _conversions(text: str, count: int) -> Iterator[str]:
 
 
 def _after_precision(data: bytes, position: int) -> int:
-    """Skip `.digits`; something follows it."""
+    """Skip `.digits`; raises `_FormatError` unless something follows."""
     if data[position : position + 1] != b".":
         return position
     start = position = position + 1
@@ -68,7 +74,7 @@ def _after_precision(data: bytes, position: int) -> int:
 
 
 AstValidator = Callable[[Ast, Diagnostics], None]
-"""Validator that reports problems of a checked expression."""
+"""Reports problems of a checked expression."""
 
 
 def validate(ast: Ast, validators: Sequence[AstValidator], release: Release = NEWEST_RELEASE) -> Issues:
@@ -81,7 +87,7 @@ def validate(ast: Ast, validators: Sequence[AstValidator], release: Release = NE
 
 
 def _literal_argument(function: str, parse: Callable[[Value], object]) -> AstValidator:
-    """The first argument of a function must be parsable where it is a literal; null never is."""
+    """Return a validator for a function whose first argument must be parsable if it is a literal; null never is."""
 
     def validator(ast: Ast, diagnostics: Diagnostics) -> None:
         for node in descendants(ast.expr):
@@ -107,17 +113,20 @@ def _succeeds(parse: Callable[[Value], object], value: Value) -> bool:
 
 
 duration_literals: Final = _literal_argument("duration", conversion.to_duration)
-"""Literal durations must be durations."""
+"""Literal durations must be valid."""
 
 timestamp_literals: Final = _literal_argument("timestamp", conversion.to_timestamp)
-"""Literal timestamps must be timestamps."""
+"""Literal timestamps must be valid."""
 
 regex_literals: Final = _literal_argument("matches", check_pattern)
-"""Literal patterns must be patterns of RE2. Of the global `matches(text, pattern)` it is the text that is looked at."""
+"""Literal patterns must be valid in RE2. Of the global `matches(text, pattern)` it is the text that is checked."""
 
 
 def homogeneous_literals(ast: Ast, diagnostics: Diagnostics) -> None:
-    """Lists have elements, and maps have keys and values, of one type each, except inside the arguments of `format`."""
+    """Require one type for the elements of a list, and for the keys and the values of a map.
+
+    Arguments of `format` are exempt.
+    """
     exempt = _inside_format(ast.expr)
     nodes = [node for node in descendants(ast.expr) if node.id not in exempt]
     for node in nodes:
@@ -137,7 +146,7 @@ def _inside_format(root: Expr) -> set[int]:
 
 
 def _check_list(ast: Ast, node: ListExpr, diagnostics: Diagnostics) -> None:
-    """Only the first element of another type is reported."""
+    """Report only the first element of another type."""
     first: Type | None = None
     for index, element in enumerate(node.elements):
         type_ = _element_type(ast, element, diagnostics, optional=index in node.optional_indices)
@@ -174,7 +183,7 @@ def _element_type(ast: Ast, node: Expr, diagnostics: Diagnostics, *, optional: b
 
 
 def string_format(ast: Ast, diagnostics: Diagnostics) -> None:
-    """A literal format string must be well-formed and agree with a literal list of arguments."""
+    """Require a literal format string to be well-formed and to fit a literal list of arguments."""
     for node in descendants(ast.expr):
         if isinstance(node, Call) and node.function == "format" and isinstance(node.target, Const):
             text, arguments = node.target.value, node.args
@@ -183,7 +192,7 @@ def string_format(ast: Ast, diagnostics: Diagnostics) -> None:
 
 
 def string_format_or_crash(ast: Ast, diagnostics: Diagnostics) -> None:
-    """`string_format` of cel-go 0.20, which looks for the value of format strings that are no literals and crashes."""
+    """Run `string_format` as of cel-go 0.20, which crashes on format strings that are not literals."""
     for node in descendants(ast.expr):
         if isinstance(node, Call) and node.function == "format" and not isinstance(node.target, Const):
             diagnostics.report(node, "runtime error: invalid memory address or nil pointer dereference")
@@ -249,7 +258,10 @@ def _check_clause(ast: Ast, letter: str, argument: Expr) -> None:
 
 
 def _unformattable(ast: Ast, node: Expr, kinds: frozenset[Kind], *, deep: bool) -> Expr | None:
-    """The node with a type that is not among those allowed; `dyn` always is. Literals are looked into if `deep`."""
+    """Return the node whose type is not allowed, or None; `dyn` is always allowed.
+
+    Elements of literals are checked too if `deep`.
+    """
     kind = ast.type_map[node.id].kind
     if kind is not Kind.DYN and kind not in kinds:
         return node

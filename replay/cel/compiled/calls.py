@@ -1,4 +1,4 @@
-"""Code for calls: operators and the common functions inline, everything else through its implementation."""
+"""Code for calls: operators and common functions inline, all others through their implementations."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _PLAIN = _SCALARS | {Kind.BYTES, Kind.DOUBLE, Kind.DURATION, Kind.NULL, Kind.TIM
 """Types whose values do not change when they pass through Go."""
 
 _SMALL = 2**53
-"""Ints up to this are exact as doubles, so comparing them with a number out of range needs no guard."""
+"""Smaller ints are exact as doubles, so comparing them with a number out of range needs no guard."""
 
 
 def emit_call(emitter: Emitter, node: Call) -> Code:
-    """The code of a call."""
+    """Return the code of a call."""
     operands = node.args if node.target is None else (node.target, *node.args)
     writer = _WRITERS.get((node.function, len(operands)))
     emitter.charge(1)
@@ -41,7 +41,7 @@ Operands = tuple[Expr, ...]
 
 
 def _logic(emitter: Emitter, node: Call, operands: Operands) -> Code:
-    """`&&` or `||`; the right side stays guarded by the left one."""
+    """Return `&&` or `||`; the right side stays guarded by the left one."""
     word = "and" if node.function == operator.LOGICAL_AND else "or"
     left = emitter.truth(emitter.emit(operands[0]))
     # The right side may need statements. They must run only where the left side does not decide: they could raise, and
@@ -104,7 +104,7 @@ def _equality(emitter: Emitter, node: Call, operands: Operands) -> Code:
 
 
 def _type_test(emitter: Emitter, operands: Operands, *, negated: bool) -> Code | None:
-    """`type(x) == T`."""
+    """Return the code of `type(x) == T`, or None if the operands have another form."""
     for type_call, name in (operands, operands[::-1]):
         reference = emitter.ast.reference_map.get(name.id)
         if not (isinstance(type_call, Call) and type_call.function == "type" and isinstance(name, Ident) and reference):
@@ -121,7 +121,10 @@ def _type_test(emitter: Emitter, operands: Operands, *, negated: bool) -> Code |
 def _equals_literal(  # noqa: C901, PLR0911 - one branch a type
     emitter: Emitter, literal: Const, other: Code, *, negated: bool
 ) -> str | None:
-    """Comparison with a literal; a container is unequal, but where it is of a built-in kind that is an error."""
+    """Return a comparison with a literal, or None if none is known.
+
+    A container is unequal to a literal, but if it is of a built-in kind the comparison is an error.
+    """
     value = literal.value
     if other.atom and not other.text.isidentifier():
         raise NotCompiledError("two literals are compared")
@@ -292,7 +295,7 @@ def _or_value(emitter: Emitter, node: Call, operands: Operands) -> Code:
 
 
 def _or_value_eagerly(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noqa: ARG001
-    """`orValue` as a function, which evaluates the other value in any case."""
+    """Return `orValue` as a function, which always evaluates the other value."""
     optional, other = emitter.emit(operands[0]), emitter.emit(operands[1])
     if optional.kind != "optional" or other.kind == "optional":
         raise NotCompiledError("it is no plain optional")
@@ -333,7 +336,10 @@ def _optional_of(emitter: Emitter, node: Call, operands: Operands) -> Code:
 
 
 def _require_plain(emitter: Emitter, node: Expr, kind: Kind) -> None:
-    """Until cel-go 0.26 not every value comes whole out of an optional; `NotCompiledError` unless this one surely does."""
+    """Raise `NotCompiledError` unless the value certainly comes back unchanged from an optional.
+
+    Up to cel-go 0.26 not every value does.
+    """
     if emitter.dispatcher.release < Release.V0_29 and kind not in _PLAIN and not isinstance(node, Ident | Select):
         raise NotCompiledError("an optional may hold what is not JSON")
 
@@ -343,7 +349,7 @@ def _optional_none(emitter: Emitter, node: Call, operands: Operands) -> Code:  #
 
 
 def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
-    """A call through the implementation that the strict engine would choose."""
+    """Return a call through the implementation that the strict engine would choose."""
     ids = emitter.ast.reference_map[node.id].overload_ids
     overload_id = ids[0] if len(ids) == 1 else ""
     binding = emitter.dispatcher.find(overload_id) or emitter.dispatcher.find(node.function)
@@ -380,7 +386,7 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
 
 
 def _of_constants(body: Callable[..., Value], cost: Callable[..., int] | None, operands: Operands) -> Code | None:
-    """The text that a function makes of texts that are known beforehand, None if it makes something else."""
+    """Return the text that a function makes of texts known in advance, or None if it makes something else."""
     try:
         value = call(body, cost, *(operand.value for operand in operands if isinstance(operand, Const)))
     except Exception:  # noqa: BLE001 - the same call at run time leaves it to the strict engine

@@ -1,4 +1,4 @@
-"""Compiles a checked expression to Python source over plain decoded JSON."""
+"""Compiles a checked expression to Python source that works on plain decoded JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _emit_literal(emitter: Emitter, node: ListExpr | MapExpr | StructExpr) -> Code:
-    """The code of a literal."""
+    """Return the code of a literal."""
     match node:
         case ListExpr():
             return _list(emitter, node)
@@ -93,14 +93,14 @@ def _builder(type_name: str, new_object: Callable[..., Value]) -> Callable[[Mapp
 
 
 MAX_BOUND = 100_000
-"""The greatest bound on the cost of the steps outside of folds with which an expression is compiled."""
+"""An expression is compiled only if the cost of its steps outside of folds cannot exceed this."""
 
 
 class Compiled(Struct, frozen=True):
     """A compiled expression.
 
-    `function(inputs, lazy)` takes the bound names and the entries of the lazy map as mappings of plain values; it returns
-    the value, or with `has_loops` the value and what its folds may have cost.
+    `function(inputs, lazy)` takes the bound names and the entries of the lazy map as mappings of plain values. It
+    returns the value, or with `has_loops` the value and an upper bound for the cost of its folds.
     """
 
     source: str
@@ -205,5 +205,8 @@ def _function(emitter: Emitter) -> Compiled:
 
 
 def compile_expression(ast: Ast, dispatcher: Dispatcher, messages: MessageProvider) -> Compiled:
-    """The compiled form of a checked expression; raises `NotCompiledError` where only the strict engine will do."""
+    """Return the compiled form of a checked expression.
+
+    Raises `NotCompiledError` if only the strict engine can evaluate it.
+    """
     return _function(Emitter(ast, dispatcher, messages, _WRITERS))

@@ -1,4 +1,4 @@
-"""Writer of compiled code: the pieces that it is put together from, the lines of a function so far, its names, and the bound on its cost."""
+"""Writer of compiled code: pieces of code, the lines of a function so far, its names, and the bound on its cost."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from replay.cel.value.values import Value
 
 
 class NotCompiledError(Exception):
-    """This expression is for the strict engine alone; `str()` says why."""
+    """Only the strict engine can evaluate this expression; `str()` is the reason."""
 
 
 class Code(Struct, frozen=True):
-    """A Python expression: its text, the Python type it is known to have, and whether it is a mere name or literal.
+    """A Python expression: its text, its Python type as far as known, and whether it is just a name or literal.
 
     `kind` is `bool`, `int` (in range), `str`, `list`, `dict`, `object`, `optional` (a value or `ABSENT`) or `json`
     (anything).
@@ -42,24 +42,24 @@ class MessageProvider(Protocol):
 
     @property
     def lazy_map(self) -> str:
-        """The variable whose entries are computed when they are first read, empty for none."""
+        """The variable whose entries are computed when they are first read, empty if there is none."""
 
     def is_built(self, type_name: str) -> bool:
-        """Whether values of this type are messages that expressions build."""
+        """Return whether values of this type are messages that expressions build."""
 
     def new_object(self, type_name: str, fields: Mapping[str, Value]) -> Value:
-        """`TypeName{...}`; an `EvalError` where the type cannot be built."""
+        """Return the value of `TypeName{...}`, an `EvalError` if the type cannot be built."""
 
 
 NodeWriters = Mapping[type[Expr], Callable[["Emitter", Any], Code]]
-"""How the code of a node is written, by its class."""
+"""Functions that write the code of a node, by its class."""
 
 
 class Emitter:
     """Writes the function of one expression."""
 
     def __init__(self, ast: Ast, dispatcher: Dispatcher, messages: MessageProvider, writers: NodeWriters) -> None:
-        """`writers` write nodes, `messages` are those of the environment."""
+        """`writers` write nodes; `messages` are those of the environment."""
         self._writers = writers
         self.ast = ast
         self.dispatcher = dispatcher
@@ -76,7 +76,7 @@ class Emitter:
         self._nodes = 0
 
     def emit(self, node: Expr) -> Code:
-        """The code of a node; statements that it needs are added to the current block."""
+        """Return the code of a node; statements that it needs are added to the current block."""
         self._nodes += 1
         if self._nodes > _MAX_NODES:
             raise NotCompiledError("it is too long")
@@ -86,34 +86,34 @@ class Emitter:
         return writer(self, node)
 
     def charge(self, units: int) -> None:
-        """Add to the bound of the current block."""
+        """Add to the cost bound of the current block."""
         self.units += units
 
     def use(self, name: str) -> str:
-        """A helper of `fastpath`, by its own name."""
+        """Make a helper of `fastpath` available and return its name."""
         self.globals[name] = getattr(fastpath, name)
         return name
 
     def refer(self, prefix: str, value: Any) -> str:
-        """A name for a value."""
+        """Return a new global name for a value."""
         self._count += 1
         name = f"{prefix}_{self._count}"
         self.globals[name] = value
         return name
 
     def builtin(self, name: str) -> str:
-        """Return one of the few builtins that compiled code uses."""
+        """Make one of the few builtins that compiled code uses available and return its name."""
         self.globals[name] = _BUILTINS[name]
         return name
 
     def temporary(self, prefix: str = "t") -> str:
-        """A fresh local name; an author's name is kept as a prefix where it is plain."""
+        """Return a fresh local name; an author's name becomes its prefix if it is plain."""
         self._count += 1
         plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,30}", prefix) and not keyword.iskeyword(prefix)
         return f"{prefix if plain else 'x'}_{self._count}"
 
     def atom(self, code: Code) -> tuple[str, str]:
-        """`(first, again)`: a text that evaluates and names the value, and one that repeats it."""
+        """Return `(first, again)`: a text that evaluates and names the value, and a text that repeats it."""
         if code.atom:
             return code.text, code.text
         name = self.temporary()
@@ -124,7 +124,7 @@ class Emitter:
         self.lines.append("    " * self._indent + text)
 
     def block(self, write: Callable[[], Code]) -> tuple[list[str], Code]:
-        """The statements and result of code that is written one level deeper."""
+        """Return the statements and the result of code that is written one level deeper."""
         outer, self.lines = self.lines, []
         self._indent += 1
         try:
@@ -135,7 +135,7 @@ class Emitter:
             self.lines = outer
 
     def truth(self, code: Code) -> str:
-        """The code as a bool."""
+        """Return the code as a bool."""
         if code.kind == "bool":
             return code.text
         if code.kind != "json":
@@ -143,13 +143,13 @@ class Emitter:
         return f"{self.use('truth')}({code.text})"
 
     def is_type(self, name: str, python_type: str) -> str:
-        """A guard."""
+        """Return a test for an exact Python type."""
         return f"{self.builtin('type')}({name}) is {self.builtin(python_type)}"
 
     def static_kind(self, node: Expr) -> Kind:
-        """The kind of a node's checked type."""
+        """Return the kind of a node's checked type."""
         return self.ast.type_map[node.id].kind
 
     def is_optional(self, node: Expr) -> bool:
-        """Whether a node's checked type is an optional."""
+        """Return whether a node's checked type is an optional."""
         return self.ast.type_map[node.id].name == "optional_type"

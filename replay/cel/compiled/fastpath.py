@@ -1,8 +1,8 @@
-"""What compiled expressions call: operations on plain decoded JSON that answer the usual case and leave all else.
+"""Helpers of compiled expressions: operations on plain decoded JSON that answer only the usual cases.
 
-Whatever is unusual (a missing key, another type, a number out of range, a long text whose cost would have to be counted)
-raises, and the expression is evaluated again by the strict engine, which alone reports errors. So a helper must either
-give exactly the strict result or raise; which exception does not matter.
+Anything unusual raises: a missing key, another type, a number out of range, a long text whose cost would have to be
+counted. The expression is then evaluated again by the strict engine, which alone reports errors. So a helper must
+either give exactly the strict result or raise; which exception does not matter.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from replay.cel.value.traits import has_trait
 from replay.cel.value.values import OPTIONAL_NONE, EvalError, OptionalValue, Unknown, Value
 
 LONG = 1000
-"""Texts and lists longer than this are left to the strict engine, so that a bound on the cost of one step exists."""
+"""Longer texts and lists are left to the strict engine, so that the cost of one step has a bound."""
 
 MAX_COST = 1000
-"""The most that one call of a library function may cost in compiled code."""
+"""The highest cost of one call of a library function in compiled code."""
 
 REMEMBERED = 4096
-"""How many results one place of an expression remembers."""
+"""The most results that one place in an expression remembers."""
 
 LOOP_LIMIT = 200_000
-"""The cost that the loops of one expression may add up to in compiled code."""
+"""The highest total cost of the loops of one expression in compiled code."""
 
 
 _MOMENTS = frozenset({Timestamp, Duration})
@@ -42,7 +42,7 @@ class LeaveError(Exception):
 
 
 class _Absent:
-    """The value of `optional.none()` in compiled code, where an optional is its value or this."""
+    """The value of `optional.none()` in compiled code, where an optional is either its value or this."""
 
     __slots__ = ()
 
@@ -53,23 +53,23 @@ class _Absent:
 ABSENT = _Absent()
 
 SCALARS = frozenset({str, int, bool, float, type(None)})
-"""The Python types of JSON that are no containers."""
+"""The Python types of JSON values that are not containers."""
 
 
 def leave() -> NoReturn:
-    """Leave to the strict engine."""
+    """Leave the evaluation to the strict engine."""
     raise LeaveError
 
 
 def truth(value: Value) -> bool:
-    """A value that must be a bool."""
+    """Return a value that must be a bool; leaves for others."""
     if value is True or value is False:
         return value is True
     raise LeaveError
 
 
 def is_number(value: Value) -> bool:
-    """Whether a value is an int of CEL or a double that can be ordered; leaves for numbers out of range."""
+    """Return whether a value is an int of CEL or a double that can be ordered; leaves for numbers out of range."""
     kind = type(value)
     if kind is int:
         if INT_MIN <= value <= INT_MAX:
@@ -83,9 +83,10 @@ def is_number(value: Value) -> bool:
 
 
 def same(left: Value, right: Value, steps: Steps | None = None) -> bool:
-    """`left == right` of any two values; `steps` is what is left for their parts, a new allowance if it is None.
+    """Return `left == right` of any two values.
 
-    Containers of built-in kinds equal plain ones except beside a value of another type: there this leaves.
+    Containers of built-in kinds equal plain ones, except next to a value of another type: then this leaves. `steps`
+    limits how many parts are compared, None for the full allowance.
     """
     # Exact types throughout: bool is a subclass of int in Python, and Kubernetes' own values are subclasses of str and dict.
     kind, other = type(left), type(right)
@@ -134,7 +135,7 @@ def _mixed(left: Value, right: Value) -> bool:
 
 
 def order(left: Value, right: Value) -> int:
-    """-1, 0 or 1 for two values of one type, or two numbers."""
+    """Return -1, 0 or 1 for two values of one type, or two numbers."""
     kind = type(left)
     if kind is str and type(right) is str and len(left) <= LONG:
         return int(left > right) - int(left < right)
@@ -146,7 +147,7 @@ def order(left: Value, right: Value) -> int:
 
 
 def add(left: Value, right: Value) -> Value:
-    """`left + right` of ints, texts or lists."""
+    """Return `left + right` of numbers, texts, lists or times."""
     kind = type(left)
     if kind is not type(right) and kind not in _MOMENTS:
         raise LeaveError
@@ -162,14 +163,14 @@ def add(left: Value, right: Value) -> Value:
 
 
 def in_range(value: int) -> int:
-    """An int that must be one of CEL."""
+    """Return an int that must be within the range of CEL; leaves for others."""
     if INT_MIN <= value <= INT_MAX:
         return value
     raise LeaveError
 
 
 def subtract(left: Value, right: Value) -> Value:
-    """`left - right` of ints or doubles."""
+    """Return `left - right` of numbers or times."""
     if type(left) is type(right) is int and is_number(left) and is_number(right):
         return in_range(left - right)
     if type(left) in _MOMENTS or type(left) is type(right) is float:
@@ -178,7 +179,7 @@ def subtract(left: Value, right: Value) -> Value:
 
 
 def divide(left: Value, right: Value) -> Value:
-    """`left / right` of ints or doubles."""
+    """Return `left / right` of ints or doubles."""
     if type(left) is type(right) is int and is_number(left) and is_number(right):
         return in_range(arithmetic.divide(left, right))
     if type(left) is type(right) is float:
@@ -187,14 +188,14 @@ def divide(left: Value, right: Value) -> Value:
 
 
 def modulo(left: Value, right: Value) -> Value:
-    """`left % right` of ints."""
+    """Return `left % right` of ints."""
     if type(left) is type(right) is int and is_number(left) and is_number(right):
         return arithmetic.modulo(left, right)
     raise LeaveError
 
 
 def multiply(left: Value, right: Value) -> Value:
-    """`left * right` of ints or doubles."""
+    """Return `left * right` of ints or doubles."""
     if type(left) is type(right) is int and is_number(left) and is_number(right):
         return in_range(left * right)
     if type(left) is type(right) is float:
@@ -203,7 +204,7 @@ def multiply(left: Value, right: Value) -> Value:
 
 
 def index(container: Value, key: Value) -> Value:
-    """`container[key]` of a list by int or a map by text."""
+    """Return `container[key]` of a list by int or a map by text."""
     if type(key) is str and type(container) is dict:
         return container[key]
     # A negative index counts from the end in Python. In CEL it is an error.
@@ -213,7 +214,7 @@ def index(container: Value, key: Value) -> Value:
 
 
 def member(element: Value, container: Value) -> bool:
-    """`element in container` for a text in a list or map, or any value in a list."""
+    """Return `element in container` for a text in a list or map, or any value in a list."""
     kind = type(container)
     # Python's `in` compares with ==, which is CEL's equality for texts only.
     if type(element) is str and (kind is dict or (kind is list and len(container) <= LONG)):
@@ -224,28 +225,28 @@ def member(element: Value, container: Value) -> bool:
 
 
 def contains(text: Value, part: Value) -> bool:
-    """`text.contains(part)`."""
+    """Return `text.contains(part)`."""
     if type(text) is str and type(part) is str and len(text) <= LONG and len(part) <= LONG:
         return part in text
     raise LeaveError
 
 
 def starts_with(text: Value, part: Value) -> bool:
-    """`text.startsWith(part)`."""
+    """Return `text.startsWith(part)`."""
     if type(text) is str and type(part) is str and len(text) <= LONG and len(part) <= LONG:
         return text.startswith(part)
     raise LeaveError
 
 
 def ends_with(text: Value, part: Value) -> bool:
-    """`text.endsWith(part)`."""
+    """Return `text.endsWith(part)`."""
     if type(text) is str and type(part) is str and len(text) <= LONG and len(part) <= LONG:
         return text.endswith(part)
     raise LeaveError
 
 
 def with_trait(function: Callable[..., Value], trait: str) -> Callable[..., Value]:
-    """A function that leaves where its first argument lacks a trait."""
+    """Return a function that leaves if its first argument lacks a trait."""
 
     def call_if(*args: Value) -> Value:
         if not has_trait(args[0], trait):
@@ -256,7 +257,7 @@ def with_trait(function: Callable[..., Value], trait: str) -> Callable[..., Valu
 
 
 def part(container: Value, key: Value) -> Value:
-    """`container.?key` or `container[?key]`: the value, or `ABSENT`."""
+    """Return `container.?key` or `container[?key]`: the value, or `ABSENT`."""
     if container is ABSENT:
         return ABSENT
     kind = type(container)
@@ -264,46 +265,47 @@ def part(container: Value, key: Value) -> Value:
         return container.get(key, ABSENT)
     if kind is list and type(key) is int:
         return container[key] if 0 <= key < len(container) else ABSENT
+    # Not a list: with any other key than an int it is an error, which the strict engine words.
     if kind is str or container is None or kind is bool:
         return ABSENT
     raise LeaveError
 
 
 def optional(value: Value) -> OptionalValue:
-    """An optional of compiled code as a value."""
+    """Return an optional of compiled code as a CEL value."""
     return OPTIONAL_NONE if value is ABSENT else OptionalValue(value)
 
 
 def from_optional(value: Value) -> Value:
-    """An optional value as compiled code holds it."""
+    """Return an optional CEL value as compiled code holds it."""
     if type(value) is OptionalValue:
         return value.value if value.has_value else ABSENT
     raise LeaveError
 
 
 def present(value: Value) -> Value:
-    """`optional.value()`."""
+    """Return `optional.value()`."""
     if value is ABSENT:
         raise LeaveError
     return value
 
 
 def non_zero(value: Value) -> Value:
-    """`optional.ofNonZeroValue(value)`; containers of built-in kinds do not know that they are empty."""
+    """Return `optional.ofNonZeroValue(value)`; leaves for containers, since those of built-in kinds never count as empty."""
     if type(value) in SCALARS:
         return value or ABSENT
     raise LeaveError
 
 
 def scalar(value: Value) -> Value:
-    """A value that is no container: inside a new object it matters whether one is of a built-in kind."""
+    """Return a value that is no container: inside a new object it matters whether one is of a built-in kind."""
     if type(value) in (dict, list):
         raise LeaveError
     return value
 
 
 def kind_of(value: Value) -> str:
-    """The type name of a value."""
+    """Return the type name of a value."""
     # JSON numbers beyond 64 bits are doubles in Go, and ints for Python's decoder.
     if type(value) is int:
         return "int" if INT_MIN <= value <= INT_MAX else "double"
@@ -311,7 +313,7 @@ def kind_of(value: Value) -> str:
 
 
 def call(function: Callable[..., Value], cost: Callable[..., int] | None, *args: Value) -> Value:
-    """A call of a library function whose cost stays under `MAX_COST`, without containers of containers as arguments."""
+    """Call a library function whose cost stays under `MAX_COST`, without nested containers as arguments."""
     for arg in args:
         if type(arg) in (dict, list):
             _check_flat(arg)
@@ -324,10 +326,10 @@ def call(function: Callable[..., Value], cost: Callable[..., int] | None, *args:
 
 
 def remembering(function: Callable[..., Value], cost: Callable[..., int] | None) -> Callable[..., Value]:
-    """`call` of one function, remembering what it made of the texts that come again: images, amounts, names.
+    """Return `call` for one function, with results remembered for texts: images, amounts and names often recur.
 
-    Library functions have no side effects and nobody changes their results. Texts alone are keys, because other equal values,
-    such as 1 and 1.0, are not the same in CEL.
+    Library functions have no side effects and nobody changes their results. Only texts are keys, because other equal
+    values, such as 1 and 1.0, are not the same in CEL.
     """
     results: dict[tuple[Value, ...], Value] = {}
 
@@ -355,7 +357,7 @@ def _check_flat(value: Value) -> None:
 
 
 def searcher(pattern: str) -> Callable[[Any], bool]:
-    """`text.matches(pattern)` for one pattern, remembering the answers for the texts that come again."""
+    """Return `text.matches(pattern)` for one pattern, with answers remembered by text."""
     search = compile_pattern(pattern).search
     answers: dict[str, bool] = {}
 

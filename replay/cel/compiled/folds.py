@@ -1,4 +1,4 @@
-"""Code for folds: the standard macros become loops; a fold of any other shape is for the strict engine."""
+"""Code for folds: the standard macros become loops; a fold of any other shape is left to the strict engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replay.cel.compiled.fastpath import LOOP_LIMIT
 
 
 class FoldShape(Struct, frozen=True):
-    """What a fold does: `all`, `exists`, `one`, `list`, `map` or `let`, on elements for which `condition` holds."""
+    """The effect of a fold: `all`, `exists`, `one`, `list`, `map` or `let`, on elements for which `condition` holds."""
 
     name: str
     body: Expr
@@ -22,7 +22,7 @@ class FoldShape(Struct, frozen=True):
 
 
 def shape_of(node: Comprehension) -> FoldShape | None:
-    """The macro that a fold was expanded from, None for any other fold (`replay.cel.declare.macros`)."""
+    """Return the macro that a fold was expanded from, or None for any other fold (`replay.cel.declare.macros`)."""
     accu, init, step = node.accu_var, node.accu_init, node.loop_step
     # `cel.bind` and composed variables are folds that never run: their accumulator is the variable.
     if isinstance(node.loop_condition, Const) and node.loop_condition.value is False:
@@ -69,7 +69,7 @@ def _collecting(node: Comprehension, step: Call, condition: Expr | None) -> Fold
 
 
 def emit_fold(emitter: Emitter, node: Comprehension) -> Code:
-    """The code of a fold."""
+    """Return the code of a fold."""
     shape = shape_of(node)
     if shape is None:
         raise NotCompiledError("a fold has an unusual shape")
@@ -77,7 +77,7 @@ def emit_fold(emitter: Emitter, node: Comprehension) -> Code:
 
 
 def _let(emitter: Emitter, node: Comprehension) -> Code:
-    """`result` with a variable: a name for a value."""
+    """Return the code of `result` with a variable, which becomes a Python variable."""
     value = emitter.emit(node.accu_init)
     name = emitter.temporary(node.accu_var.strip("@"))
     emitter.line(f"{name} = {value.text}")
@@ -102,7 +102,7 @@ class _Loop:
         self.result = emitter.temporary(shape.name)
 
     def emit(self) -> Code:
-        """Statements for the loop; the code is the name of its result."""
+        """Write the statements of the loop and return the name of its result."""
         emitter = self.emitter
         emitter.has_loops = True
         over = emitter.temporary("range")
@@ -182,5 +182,5 @@ class _Loop:
 
 
 def _pairs(value: Any) -> Any:
-    """Indices or keys with their values."""
+    """Return indices or keys with their values."""
     return value.items() if isinstance(value, dict) else enumerate(value)

@@ -1,7 +1,7 @@
-"""Tokens of CEL: one regular expression for well-formed text, a careful second reading for everything else.
+"""Tokens of CEL: one regular expression for well-formed text, a second, careful pass for everything else.
 
-The token rules are those of the grammar that cel-go is generated from (`parser/gen/CEL.g4`): the longest match wins, then
-the earlier rule. Their numbers are those of the grammar too, because the sets of expected tokens in messages are printed in
+The token rules are those of the grammar from which cel-go is generated (`parser/gen/CEL.g4`): the longest match wins,
+then the earlier rule. The token numbers are those of the grammar too, because messages print sets of expected tokens in
 that order.
 """
 
@@ -61,10 +61,10 @@ RESERVED: Final = frozenset(
         *("package", "namespace", "null", "return", "true", "var", "void", "while"),
     }
 )
-"""Names that are no variables and no functions, though they may be fields."""
+"""Names that cannot be variables or functions, although they may be fields."""
 
 ESCAPED_NAMES: Final = Release.V0_29
-"""Since when fields may be named in backticks (the parser's option is on from then)."""
+"""The release since which fields may be named in backticks (the parser option is on since then)."""
 
 LITERALS: Final = {
     "==": EQUALS,
@@ -96,7 +96,7 @@ LITERALS: Final = {
     "false": FALSE,
     "null": NULL,
 }
-"""Tokens with one spelling."""
+"""Tokens with only one spelling."""
 
 NAMES: Final = {
     **{number: f"'{text}'" for text, number in LITERALS.items()},
@@ -109,7 +109,7 @@ NAMES: Final = {
     IDENTIFIER: "IDENTIFIER",
     ESC_IDENTIFIER: "ESC_IDENTIFIER",
 }
-"""How messages call the tokens that a parser can expect."""
+"""The names of the tokens in messages about what a parser expects."""
 
 _ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
 _STRING = (
@@ -153,7 +153,7 @@ _ERROR_GROUP: Final = _GROUPS["error"]
 
 
 class Token(NamedTuple):
-    """A token and its place; `ordinal` counts hidden tokens too, and is -1 for a token that recovery made up."""
+    """A token and its position; `ordinal` counts hidden tokens too, and is -1 for a token that recovery made up."""
 
     kind: int
     text: str
@@ -162,14 +162,14 @@ class Token(NamedTuple):
 
 
 class LexicalError(NamedTuple):
-    """Text that begins no token, from where the token would begin to the character that rules out the last rule."""
+    """Text that is no token, from where a token should begin to the character that rules out the last rule."""
 
     start: int
     text: str
 
 
 def scan(text: str) -> tuple[list[int], list[str], list[int]] | None:
-    """Kinds, texts and offsets of the visible tokens, ended by `EOF`; None if some text is no token."""
+    """Return kinds, texts and offsets of the visible tokens, ended by `EOF`; None if some text is no token."""
     kinds: list[int] = []
     texts: list[str] = []
     starts: list[int] = []

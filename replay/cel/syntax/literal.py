@@ -1,4 +1,4 @@
-"""From the spelling of a literal to its value (`parser/unescape.go` of cel-go, `strconv` of Go for numbers)."""
+"""Literals and their values (`parser/unescape.go` of cel-go, `strconv` of Go for numbers)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replay.cel.value.values import Uint, Value
 from replay.go.format import parse_int, parse_uint
 
 LiteralReader = Callable[[str], Value]
-"""Makes a value of the spelling of a literal; raises `LiteralError`."""
+"""Returns the value of a literal's text; raises `LiteralError`."""
 
 _MAX_CODE_POINT = 0x10FFFF
 _ESCAPE = re.compile(r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|([\s\S]))")
@@ -34,11 +34,11 @@ _SIMPLE = {
 
 
 class LiteralError(ValueError):
-    """A literal has no value; the argument is the server's text."""
+    """A literal without a value; the argument is the server's error text."""
 
 
 def string_from_literal(text: str) -> str:
-    """The value of a quoted string token; raises `LiteralError`."""
+    """Return the value of a quoted string token; raises `LiteralError`."""
     body, raw = _body(text)
     if raw or "\\" not in body:
         return body
@@ -46,7 +46,7 @@ def string_from_literal(text: str) -> str:
 
 
 def string_with_surrogates(text: str) -> str:
-    """`string_from_literal` until cel-go 0.22, where the escape of a surrogate is the replacement character."""
+    """Return `string_from_literal` as of cel-go up to 0.22: the escape of a surrogate is the replacement character."""
     body, raw = _body(text)
     if raw or "\\" not in body:
         return body
@@ -54,7 +54,10 @@ def string_with_surrogates(text: str) -> str:
 
 
 def bytes_from_literal(text: str) -> bytes:
-    r"""The value of a bytes token (`b"..."`); hex and octal escapes are bytes, `\u` is refused with `LiteralError`."""
+    r"""Return the value of a bytes token (`b"..."`).
+
+    Hex and octal escapes are bytes. `\u` raises `LiteralError`.
+    """
     body, raw = _body(text[1:])
     if raw or "\\" not in body:
         return _utf8(body)
@@ -68,7 +71,7 @@ def bytes_from_literal(text: str) -> bytes:
 
 
 def int_from_literal(text: str) -> int:
-    """The value of an int token with its sign; raises `LiteralError` outside int64."""
+    """Return the value of an int token with its sign; raises `LiteralError` outside int64."""
     value = int(text, 16) if text.removeprefix("-").startswith("0x") else parse_int(text)
     if value is None or not -(2**63) <= value < 2**63:
         raise LiteralError("invalid int literal")
@@ -76,7 +79,7 @@ def int_from_literal(text: str) -> int:
 
 
 def uint_from_literal(text: str) -> Uint:
-    """The value of a uint token with its suffix; raises `LiteralError` outside uint64."""
+    """Return the value of a uint token with its suffix; raises `LiteralError` outside uint64."""
     digits = text[:-1]
     value = int(digits, 16) if digits.startswith("0x") else parse_uint(digits)
     if value is None or value >= 2**64:
@@ -85,7 +88,7 @@ def uint_from_literal(text: str) -> Uint:
 
 
 def double_from_literal(text: str) -> float:
-    """The value of a double token with its sign; raises `LiteralError` where it overflows."""
+    """Return the value of a double token with its sign; raises `LiteralError` if it overflows."""
     value = float(text)
     if math.isinf(value):
         raise LiteralError("invalid double literal")
@@ -133,7 +136,7 @@ def _unescaped_bytes(match: re.Match[str]) -> bytes:
 
 
 def _utf8(text: str) -> bytes:
-    """UTF-8; a lone surrogate, which no valid input has, becomes a replacement character as in Go."""
+    """Return UTF-8; a lone surrogate, which no valid input has, becomes a replacement character as in Go."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
@@ -151,5 +154,5 @@ _READERS_UNTIL_0_22: Final[Mapping[int, LiteralReader]] = {**_READERS, lexer.STR
 
 
 def readers(release: Release) -> Mapping[int, LiteralReader]:
-    """How the tokens of literals are read, by kind."""
+    """Return the functions that read the tokens of literals, by token kind."""
     return _READERS if release >= Release.V0_23 else _READERS_UNTIL_0_22

@@ -1,8 +1,8 @@
-"""From text to tree, fast: a descent over the tokens that knows only well-formed expressions.
+"""The fast parser: a recursive descent over the tokens that knows only well-formed expressions.
 
-Whatever it meets that is not well-formed, or that comes near a limit, it leaves to `replay.cel.syntax.recovery.parser`, which reads the text
-again the way the generated parser of the server does and finds the server's messages. The tree, the ids and the positions of
-both are those of cel-go (`parser/parser.go`).
+Text that is not well-formed, or that comes near a limit, is left to `replay.cel.syntax.recovery.parser`. That parser
+reads the text again the way the server's generated parser does, and finds the server's messages. Both make the trees,
+ids and positions of cel-go (`parser/parser.go`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_NESTING = 80
 def parse(
     source: Source, macros: MacroTable, *, optional_syntax: bool = True, release: Release = NEWEST_RELEASE
 ) -> Ast | Issues:
-    """Return the tree of an expression, or its issues. It never raises."""
+    """Return the tree of an expression, or its issues. It never raises an exception."""
     scanned = lexer.scan(source.text) if len(source.text) <= lexer.MAX_CODE_POINTS else None
     if scanned is not None and is_shallow(scanned[0]):
         parser = _Parser(*scanned, macros, optional_syntax=optional_syntax, release=release)
@@ -49,11 +49,11 @@ def parse(
 
 
 class _NotWellFormedError(Exception):
-    """The fast parser gives up. The recovering parser finds the message."""
+    """The fast parser gives up; the recovering parser finds the message."""
 
 
 class _Parser:
-    """One run over one token list. Methods leave `at` after the tokens that they read."""
+    """Parses one list of tokens. Methods leave `at` after the tokens that they read."""
 
     __slots__ = ("at", "factory", "kinds", "literals", "macros", "nesting", "optional_syntax", "starts", "texts")
 
@@ -225,7 +225,7 @@ class _Parser:
         return tuple(args)
 
     def call(self, id_: int, function: str, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
-        """A call, or what the macro of this name makes of it."""
+        """Return a call, or the expansion of the macro of this name."""
         expander = self.macros.get((function, len(args), target is not None))
         if expander is not None:
             factory = self.factory
@@ -334,18 +334,18 @@ class _Parser:
         return MapEntry(id_, key, self.expr(), optional)
 
     def begins(self, closing: int) -> bool:
-        """Whether there is any element before the end."""
+        """Return whether there is an element before the end."""
         return self.kinds[self.at] not in (closing, lexer.COMMA)
 
     def has_more(self, closing: int) -> bool:
-        """Whether a comma and then another element follows; the comma is read in that case only."""
+        """Return whether a comma and another element follow; only then is the comma read."""
         if self.kinds[self.at] != lexer.COMMA or self.kinds[self.at + 1] == closing:
             return False
         self.at += 1
         return True
 
     def end(self, closing: int) -> None:
-        """The closing bracket, after at most one comma."""
+        """Read the closing bracket, after at most one comma."""
         if self.kinds[self.at] == lexer.COMMA:
             self.at += 1
         self.expect(closing)

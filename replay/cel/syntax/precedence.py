@@ -1,4 +1,4 @@
-"""How strongly binary operators bind, and how deep an expression can be at most, from its tokens alone."""
+"""How strongly binary operators bind, and an upper bound for the depth of an expression, from its tokens alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BINARY: Final = {
     lexer.SLASH: (operator.DIVIDE, 3),
     lexer.PERCENT: (operator.MODULO, 3),
 }
-"""Function and binding strength by token; all of them group to the left."""
+"""Function and binding strength by token; all of these operators group to the left."""
 
 
 _MAX_TOKENS = 240
@@ -31,14 +31,14 @@ _CLOSING: Final = frozenset((lexer.RPAREN, lexer.RBRACKET, lexer.RBRACE))
 _LOGICAL: Final = frozenset((lexer.LOGICAL_AND, lexer.LOGICAL_OR))
 _DEEPENING: Final = frozenset((*BINARY, lexer.DOT, lexer.QUESTIONMARK))
 _OPERAND_ENDS: Final = frozenset((*_CLOSING, lexer.IDENTIFIER, lexer.ESC_IDENTIFIER, lexer.STRING, lexer.BYTES))
-"""Tokens after which a bracket opens an index. After other tokens it opens a list."""
+"""Tokens after which a bracket opens an index; after other tokens it opens a list."""
 
 
 def is_shallow(kinds: list[int]) -> bool:
-    """Whether no limit on depth can be exceeded: an upper bound of the depth at any place, from the tokens alone.
+    """Return whether no limit on depth can be exceeded, judging by an upper bound of the depth at every token.
 
-    Chains deepen by one per operator, field and index. They end at a comma, a closing bracket and at `&&` and `||`, which are
-    balanced.
+    Chains get deeper by one for every operator, field and index. They end at a comma, a closing bracket and at `&&` and
+    `||`, which are balanced.
     """
     if len(kinds) <= _MAX_TOKENS:
         return True

@@ -1,6 +1,7 @@
-"""From tree to text: the shortest spelling that parses to the same tree (ids aside).
+"""Writes a tree as text: the shortest text that parses to the same tree (ids aside).
 
-Macros are written as they were called. Strings and bytes are quoted anew, and parentheses stand only where they matter.
+Macros are written as they were called. Strings and bytes are quoted anew, and parentheses are written only where they
+matter.
 """
 
 from __future__ import annotations
@@ -50,23 +51,26 @@ _LOGICAL: Final = {operator.LOGICAL_AND: ("&&", _AND), operator.LOGICAL_OR: ("||
 _PREFIX: Final = {operator.LOGICAL_NOT: "!", operator.NEGATE: "-"}
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIGNED: Final = re.compile(r"-|\d+(?!\d*u)")
-"""Pattern for the start of a number that may have a sign: an int or a double, not a uint."""
+"""Pattern for the start of a number that may have a sign: an int or a double, but not a uint."""
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def unparse(ast: Ast) -> str:
-    """The text of an expression; raises ValueError for a tree that no text has, such as one without its macro calls."""
+    """Return the text of an expression.
+
+    Raises ValueError for a tree that no text parses to, such as one without its macro calls.
+    """
     return with_deep_stack(lambda: _Writer(ast.macro_calls).text(ast.expr, _TERNARY))
 
 
 class _Writer:
-    """Writes nodes in the place of operands of a given strength."""
+    """Writes nodes as operands that must bind with a given strength."""
 
     def __init__(self, macro_calls: Mapping[int, Expr]) -> None:
         self.macro_calls = macro_calls
 
     def text(self, node: Expr, least: int) -> str:
-        """The node, in parentheses if it binds less than it has to here."""
+        """Return the node's text, in parentheses if it binds more weakly than `least`."""
         node = self.macro_calls.get(node.id, node)
         write = _WRITERS.get(type(node))
         if write is None:
@@ -113,13 +117,13 @@ class _Writer:
         return f"{receiver}{function}({listed})"
 
     def prefixed(self, prefix: str, node: Expr) -> str:
-        """A prefix and its operand, kept apart where a minus would become the sign of the number that the operand begins with."""
+        """Return a prefix and its operand, in parentheses if a minus would become the sign of the operand's first number."""
         text = self.text(node, _MEMBER)
         merges = prefix == "-" and _SIGNED.match(text)
         return f"{prefix}({text})" if merges else prefix + text
 
     def logical(self, node: Call) -> tuple[int, str]:
-        """A chain is written flat if parsing balances it to the same tree."""
+        """Write a chain flat if parsing balances it to the same tree."""
         symbol, strength = _LOGICAL[node.function]
         terms = self.terms(node, node.function)
         if self.is_balanced(node, node.function, len(terms)):
@@ -136,7 +140,10 @@ class _Writer:
         return [term for arg in node.args for term in self.terms(arg, function)]
 
     def is_balanced(self, node: Expr, function: str, count: int) -> bool:
-        """Whether a chain of `count` terms would be parsed to this tree: the left half has the odd one (`ExprFactory.balanced`)."""
+        """Return whether a chain of `count` terms would be parsed to this tree.
+
+        `ExprFactory.balanced` puts the odd term into the left half.
+        """
         if count == 1:
             return not self.is_chain(node, function)
         if not (isinstance(node, Call) and self.is_chain(node, function)):
@@ -173,7 +180,10 @@ def _field(name: str) -> str:
 
 
 def text_from_value(value: Value) -> str:  # noqa: PLR0911 - one spelling a type
-    """The literal of a value: null, bool, int, uint, double, string or bytes; raises ValueError for any other."""
+    """Return the literal of a value.
+
+    Raises ValueError if it is not null, a bool, an int, a uint, a double, a string or bytes.
+    """
     if value is None:
         return "null"
     if isinstance(value, bool):

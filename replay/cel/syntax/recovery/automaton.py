@@ -1,7 +1,7 @@
-"""The grammar as an automaton, and what can come next in any of its states.
+"""The grammar as an automaton, and the tokens that can come next in each of its states.
 
-States and transitions are those that ANTLR would make of the grammar (`ATN`), as far as its parsers' behaviour depends on
-them: one state before each element, block starts, loop entries and loop ends.
+States and transitions are those that ANTLR would make of the grammar (`ATN`), as far as its parsers' behaviour depends
+on them: one state before each element, block starts, loop entries and loop ends.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from replay.cel.syntax.recovery.grammar import (
 )
 
 EPSILON: Final = -2
-"""Among the tokens that can come next: the end of the rule."""
+"""Stands for the end of the rule among the tokens that can come next."""
 
 
 class StateKind(Enum):
-    """What a state is for; the reaction to a wrong token depends on it."""
+    """The role of a state; the reaction to a wrong token depends on it."""
 
     BASIC = "basic"
     BLOCK_START = "block start"
@@ -41,10 +41,10 @@ class StateKind(Enum):
 
 
 class Transition(Struct):
-    """A step to another state: by a token of `kinds`, through a whole rule, if precedence allows, or for free.
+    """A step to another state: by a token of `kinds`, through a whole rule, if precedence allows it, or for free.
 
-    At the end of a rule the free steps lead to the states after its invocations; `outermost` names the rule if it was invoked
-    with the precedence 0.
+    At the end of a rule the free steps lead to the states after its invocations. `outermost` names the rule if it was
+    invoked with precedence 0.
     """
 
     target: int
@@ -68,7 +68,7 @@ class Automaton:
     """All states of all rules."""
 
     def __init__(self, rules: Sequence[GrammarRule]) -> None:
-        """Build the states and number the elements of the grammar with them."""
+        """Build the states, and store their numbers in the elements of the grammar."""
         self.states: list[AutomatonState] = []
         self.rules = {rule.name: rule for rule in rules}
         self.stop_states = {}
@@ -80,7 +80,7 @@ class Automaton:
         self._next_tokens: dict[int, frozenset[int]] = {}
 
     def next_tokens(self, state: int) -> frozenset[int]:
-        """The kinds of tokens that can come next within the rule; `EPSILON` if the rule can end here."""
+        """Return the kinds of tokens that can come next within the rule; `EPSILON` if the rule can end here."""
         kinds = self._next_tokens.get(state)
         if kinds is None:
             kinds = self._next_tokens[state] = frozenset(self._look(state))
@@ -122,7 +122,7 @@ class Automaton:
         self._link(rule.start_state, self._sequence(rule.name, rule.body, last))
 
     def _operators(self, rule: GrammarRule, after: int) -> int:
-        """The repetition of a left-recursive rule: enter with an operator that binds strongly enough, or leave."""
+        """Build the loop of a left-recursive rule: enter with an operator that binds strongly enough, or leave."""
         entry = self._state(rule.name, StateKind.LOOP_ENTRY)
         entry.precedence_decision = True
         choice = self._state(rule.name, StateKind.BLOCK_START)
@@ -173,7 +173,7 @@ class Automaton:
         return start.number
 
     def _join(self, rule: str, after: int) -> int:
-        """The end of a block, where its alternatives meet."""
+        """Build the end of a block, where its alternatives meet."""
         end = self._state(rule)
         self._link(end.number, after)
         return end.number
@@ -208,5 +208,8 @@ class Automaton:
 
 @cache
 def automaton(*, has_escaped_names: bool = True) -> Automaton:
-    """The automaton of CEL's grammar, built when an expression is first found wrong; without names in backticks as it was."""
+    """Return the automaton of CEL's grammar, built for the first malformed expression.
+
+    Without `has_escaped_names` it is the grammar of older releases, without names in backticks.
+    """
     return Automaton(RULES if has_escaped_names else rules_without_escaped_names())

@@ -1,4 +1,4 @@
-"""The tree of a text that may not be well-formed, or all that the server finds wrong with it."""
+"""Parses text that may not be well-formed, and finds everything that the server finds wrong with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from replay.cel.syntax.recovery.tree_visitor import VisitDepthError, expr_from_t
 def parse_with_recovery(
     source: Source, macros: MacroTable, *, optional_syntax: bool, release: Release = NEWEST_RELEASE
 ) -> Ast | Issues:
-    """The tree of an expression, or everything that is wrong with it."""
+    """Return the tree of an expression, or everything that is wrong with it."""
     if len(source.text) > lexer.MAX_CODE_POINTS:
         issues = Issues(source)
         size = len(source.text)

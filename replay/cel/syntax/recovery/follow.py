@@ -1,4 +1,4 @@
-"""Tokens that can come next, given the enclosing rules: the sets by which the recovering parser judges a token."""
+"""The tokens that can come next, given the enclosing rules: the recovering parser judges a token by these sets."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def _after(automaton: Automaton, tree: Tree) -> int:
 
 
 def _around(tree: Tree | None) -> Iterator[Tree]:
-    """The rules that were invoked by another one, from the inside out."""
+    """Yield the rules that were invoked by another rule, from the inside out."""
     while tree is not None and tree.invoking_state >= 0:
         yield tree
         tree = tree.parent
 
 
 def expected(automaton: Automaton, state: int, tree: Tree | None) -> set[int]:
-    """The kinds of tokens that can come in a state or, where rules can end there, after the rules around."""
+    """Return the kinds of tokens that can come next in a state and, if rules can end there, after the enclosing rules."""
     following = automaton.next_tokens(state)
     kinds = set(following)
     for rule in _around(tree):
@@ -38,7 +38,7 @@ def expected(automaton: Automaton, state: int, tree: Tree | None) -> set[int]:
 
 
 def recovery_set(automaton: Automaton, tree: Tree | None) -> set[int]:
-    """The kinds of tokens at which some rule around can go on."""
+    """Return the kinds of tokens with which some enclosing rule can continue."""
     kinds: set[int] = set()
     for rule in _around(tree):
         kinds |= automaton.next_tokens(_after(automaton, rule))

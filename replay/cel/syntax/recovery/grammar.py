@@ -1,8 +1,8 @@
 """The grammar of CEL as data, for the parser that recovers from errors.
 
-It is the grammar of the specification in the shape that cel-go's parser is generated from (`parser/gen/CEL.g4`): which rules
-there are, which alternatives are told apart by one token and which need more (`adaptive`), and how the parts are labelled.
-The shape matters, since the server's messages follow from it.
+It is the grammar of the specification in the form from which cel-go's parser is generated (`parser/gen/CEL.g4`): which
+rules there are, which alternatives are told apart by one token and which need more (`adaptive`), and how the parts are
+labelled. The form matters, because the server's messages follow from it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TokenMatch(Element):
 
 @dataclass(slots=True, eq=False)
 class Invoke(Element):
-    """Another rule, kept under a label; a left-recursive one with a least binding strength."""
+    """Another rule, stored under a label; a left-recursive rule has a least binding strength."""
 
     rule: str
     label: str = ""
@@ -82,10 +82,10 @@ class Choice(Element):
 
 @dataclass(slots=True, eq=False)
 class GrammarRule:
-    """A rule: a sequence or, if it has `operators`, a left-recursive one that begins with the sequence.
+    """A rule: a sequence, or with `operators` a left-recursive rule that begins with the sequence.
 
-    Operators are repeated after it, each binding as strongly as its precedence says. The states are those before the rule,
-    before the repetition, before the choice of an operator and after an operator.
+    Operators are repeated after the sequence, and bind as strongly as their precedence. The states are those before the
+    rule, before the repetition, before the choice of an operator and after an operator.
     """
 
     name: str
@@ -103,7 +103,7 @@ def _match(kind: int, label: str = "") -> TokenMatch:
 
 
 def _operator(label: str, precedence: int, kinds: frozenset[int], operand: str) -> Alternative:
-    """`rule op rule`, grouping to the left."""
+    """Return `rule op rule`, grouping to the left."""
     return Alternative(label, (TokenMatch(kinds, "op"), Invoke(operand, "", precedence + 1)), precedence)
 
 
@@ -303,7 +303,7 @@ RULES: Final = _rules()
 
 
 def rules_without_escaped_names() -> tuple[GrammarRule, ...]:
-    """The grammar until cel-go 0.22: fields are plain names, and a name and a call of it are one alternative."""
+    """Return the grammar of cel-go up to 0.22: fields are plain names; a name and a call of it are one alternative."""
     changed = {
         "member": GrammarRule(
             "member", (Invoke("primary", "primary"),), (_NAME_SELECT, _MEMBER_CALL, _INDEX), "PrimaryExpr"
@@ -316,4 +316,4 @@ def rules_without_escaped_names() -> tuple[GrammarRule, ...]:
 
 
 REPEATED: Final = frozenset({"ops", "e1", "ids", "list", "keys", "cols", "values"})
-"""Labels under which several parts are kept (`e1` only in `conditionalOr` and `conditionalAnd`)."""
+"""Labels under which several parts are stored (`e1` only in `conditionalOr` and `conditionalAnd`)."""

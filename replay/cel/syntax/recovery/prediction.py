@@ -1,10 +1,10 @@
-"""Which alternative to take, by as much lookahead as it needs: ALL(*), the algorithm of ANTLR's parsers.
+"""Chooses alternatives with as much lookahead as needed: ALL(*), the algorithm of ANTLR's parsers.
 
-All alternatives are followed at once. First without knowing which rules are around (SLL), which is remembered per state and
-token; where that leaves a conflict, again with the rules around (LL). Where no alternative survives a token, prediction fails at
-that token, which is why the server complains about places far behind the one where it stands.
+All alternatives are followed at once. This is first done without the enclosing rules (SLL), and remembered per state
+and token. If a conflict remains, it is done again with the enclosing rules (LL). If no alternative survives a token,
+prediction fails at that token, which is why the server complains about positions far behind the decision.
 
-See Parr, Harwell, Fisher: "Adaptive LL(*) Parsing" (2014), and `ParserATNSimulator` for the details that follow here.
+See Parr, Harwell, Fisher: "Adaptive LL(*) Parsing" (2014). The details follow `ParserATNSimulator`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from replay.cel.syntax.recovery.automaton import Automaton, AutomatonState, Stat
 NO_ALTERNATIVE: Final = 0
 
 _MAX_CONTEXTS = 256
-"""How many contexts are remembered; each may be as deep as an expression can be."""
+"""The most contexts that are remembered; each may be as deep as an expression can be."""
 
 RuleStack = tuple[int, ...]
 """States to return to when rules end, the innermost first."""
 
 
 class Config(NamedTuple):
-    """One way to be somewhere: the state, the alternative that led there, the rules to return to.
+    """A possible position: the state, the alternative that led there, and the rules to return to.
 
-    `outer` says that the rule of the decision has been left for parts unknown; `suppressed`, that it was left from where it had
-    been entered anew, so that the precedence filter does not apply.
+    `outer` means that the rule of the decision has been left, and it is not known for which rule. `suppressed` means
+    that it was left from where it had been entered anew, so that the precedence filter does not apply.
     """
 
     state: int
@@ -48,7 +48,7 @@ class NoViableAlternativeError(Exception):
     """No alternative survives the token `offset` places ahead."""
 
     def __init__(self, offset: int) -> None:
-        """Count from the token at which the decision began."""
+        """`offset` counts from the token at which the decision began."""
         super().__init__(offset)
         self.offset = offset
 
@@ -63,10 +63,10 @@ class _Remembered(Struct):
 
 
 class Predictor:
-    """Predictor for one automaton. It remembers results, which depend on nothing else."""
+    """Predictor for one automaton. Its results depend on nothing else and are remembered."""
 
     def __init__(self, automaton: Automaton) -> None:
-        """Begin with an empty memory."""
+        """Start with nothing remembered."""
         self._automaton = automaton
         self._states = automaton.states
         self._starts: dict[tuple[int, int], _Remembered] = {}
@@ -77,9 +77,9 @@ class Predictor:
     def predict(
         self, decision: int, look: Callable[[int], int], precedence: int, context: Callable[[], RuleStack]
     ) -> int:
-        """The alternative at a decision, from 1; `look(n)` is the kind of the token `n` places ahead, from 0.
+        """Return the alternative at a decision, counted from 1.
 
-        Raises `NoViableAlternativeError`.
+        `look(n)` is the kind of the token `n` places ahead, from 0. Raises `NoViableAlternativeError`.
         """
         current = self._start(decision, precedence)
         offset = 0
@@ -149,7 +149,7 @@ class Predictor:
         return reach
 
     def _start_in_context(self, decision: int, precedence: int, context: RuleStack) -> _Remembered:
-        """The start with the rules around: every element of a long chain stands in the same ones."""
+        """Return the start with the enclosing rules, remembered because all elements of a long chain share them."""
         key = (decision, precedence, context)
         start = self._starts_in_context.get(key)
         if start is None:
@@ -161,7 +161,7 @@ class Predictor:
         return start
 
     def _finished(self, configs: Configs, offset: int) -> int:
-        """The first alternative with which the rule could have ended before the wrong token."""
+        """Return the first alternative with which the rule could have ended before the wrong token."""
         ended = [
             config.alternative
             for config in configs
@@ -217,7 +217,7 @@ class Predictor:
     ) -> None:
         """Add all configurations that can be reached without a token.
 
-        Precedences are looked at only in a start state and only until another rule is entered or the rule is left.
+        Precedences count only in a start state, and only until another rule is entered or the rule is left.
         """
         pending = [(start, precedence is not None)]
         configs_seen = set(pending)
@@ -240,7 +240,7 @@ class Predictor:
     def _leave(
         self, config: Config, state: AutomatonState, closure: set[Config], *, full: bool, rule: str
     ) -> list[Config]:
-        """Return to where the rule was invoked; in SLL, without that knowledge, to wherever it can be invoked."""
+        """Return to where the rule was invoked; in SLL, where that is not known, to all places that can invoke it."""
         if config.stack:
             return [config._replace(state=config.stack[0], stack=config.stack[1:])]
         if full or not state.transitions:
@@ -277,18 +277,18 @@ class Predictor:
 
     @staticmethod
     def _is_closed(transition: Transition, precedence: int | None) -> bool:
-        """Whether an operator binds too weakly here."""
+        """Return whether an operator binds too weakly here."""
         return precedence is not None and 0 < transition.precedence < precedence
 
     def _is_redundant_entry(self, config: Config, state: AutomatonState) -> bool:
-        """Whether the operand on the right of an operator need not look for operators itself.
+        """Return whether the operand on the right of an operator need not look for operators itself.
 
-        The rule around it looks for the same ones. Only in rules that invoke themselves does this ever hold.
+        The enclosing rule looks for the same ones. This only ever holds in rules that invoke themselves.
         """
         return state.precedence_decision and bool(config.stack) and self._states[config.stack[0]].rule == state.rule
 
     def _is_conflict(self, configs: Configs) -> bool:
-        """Whether SLL cannot tell alternatives apart any more (`hasSLLConflictTerminatingPrediction`)."""
+        """Return whether SLL can no longer tell alternatives apart (`hasSLLConflictTerminatingPrediction`)."""
         if all(self._is_stop(config) for config in configs):
             return True
         if not any(len(alternatives) > 1 for alternatives in _alternatives_by_place(configs, full=False)):
@@ -300,7 +300,7 @@ class Predictor:
 
 
 def _precedence_filtered(configs: Configs) -> Configs:
-    """Drop ways of leaving the loop that come back to where entering it leads (`applyPrecedenceFilter`)."""
+    """Drop ways of leaving the loop that lead to the same state as entering it (`applyPrecedenceFilter`)."""
     entered = {(config.state, config.stack) for config in configs if config.alternative == 1}
     return frozenset(
         config
@@ -315,10 +315,10 @@ def _unique_alternative(configs: Iterable[Config]) -> int:
 
 
 def _alternatives_by_place(configs: Configs, *, full: bool) -> list[set[int]]:
-    """The sets of alternatives that are at the same state with the same stacks.
+    """Return the sets of alternatives that are at the same state with the same stacks.
 
-    ANTLR keeps the stacks of a state and an alternative in one graph, and compares whole graphs. In SLL the end of a stack
-    stands for anything, so that a stack which goes on after the end of another says nothing more.
+    ANTLR keeps the stacks of a state and an alternative in one graph, and compares whole graphs. In SLL the end of a
+    stack stands for anything, so a stack that continues another one adds nothing to it.
     """
     stacks: dict[tuple[int, int], set[RuleStack]] = defaultdict(set)
     for config in configs:
@@ -335,6 +335,6 @@ def _alternatives_by_place(configs: Configs, *, full: bool) -> list[set[int]]:
 
 
 def _single_viable_alternative(configs: Configs) -> int:
-    """The least alternative of every place, if it is the same everywhere."""
+    """Return the least alternative of every place, if it is the same everywhere."""
     least = {min(alternatives) for alternatives in _alternatives_by_place(configs, full=True)}
     return least.pop() if len(least) == 1 else NO_ALTERNATIVE

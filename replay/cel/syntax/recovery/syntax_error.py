@@ -14,14 +14,14 @@ MAX_SYNTAX_ERRORS: Final = 100
 
 
 class AbortedError(Exception):
-    """Parsing stops; why has been reported."""
+    """Parsing stops; the reason has been reported."""
 
 
 class RecognitionError(Exception):
-    """The rule cannot go on; the message is complete."""
+    """The rule cannot continue; the message is complete."""
 
     def __init__(self, message: str, offending: Token) -> None:
-        """`offending` is the token at which it is reported."""
+        """`offending` is the token at which the error is reported."""
         super().__init__(message)
         self.message = message
         self.offending = offending
@@ -31,13 +31,13 @@ class SyntaxErrors:
     """The syntax errors of one expression."""
 
     def __init__(self, issues: Issues, release: Release = NEWEST_RELEASE) -> None:
-        """None yet."""
+        """Start with no errors."""
         self._issues = issues
         self._release = release
         self._count = 0
 
     def report(self, offset: int, message: str) -> None:
-        """Note a syntax error; raises `AbortedError` after too many of them."""
+        """Add a syntax error; raises `AbortedError` after too many of them."""
         if self._count >= MAX_SYNTAX_ERRORS:
             self._issues.report(0, offset, f"Syntax error: More than {MAX_SYNTAX_ERRORS} syntax errors")
             raise AbortedError
@@ -49,11 +49,11 @@ class SyntaxErrors:
 
 
 def shown(token: Token) -> str:
-    """A token as messages show it."""
+    """Return a token as messages show it."""
     return quoted(token.text)
 
 
 def quoted(text: str) -> str:
-    """A text in quotes, on one line."""
+    """Return a text in quotes, on one line."""
     escaped = text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
     return f"'{escaped}'"

@@ -1,4 +1,4 @@
-"""The tree that the recovering parser builds; it may lack any part."""
+"""The tree that the recovering parser builds; any part of it may be missing."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from replay.cel.syntax.lexer import Token
 
 
 class Tree:
-    """A rule as far as it was read: its name or that of its alternative, its parts by label, and the rules in it."""
+    """A rule as far as it was read.
+
+    It has the name of the rule or of the alternative, its parts by label, and the rules in it.
+    """
 
     __slots__ = ("children", "invoking_state", "name", "parent", "parts", "start")
 
     def __init__(self, name: str, parent: Tree | None, invoking_state: int, start: Token) -> None:
-        """Begin at a token, invoked by another rule in a state."""
+        """`start` is the first token; `invoking_state` is the state in which `parent` invoked the rule."""
         self.name = name
         self.parent = parent
         self.invoking_state = invoking_state
@@ -20,7 +23,7 @@ class Tree:
         self.parts: dict[str, list[Tree | Token]] = {}
 
     def keep(self, label: str, part: Tree | Token, *, repeated: bool) -> None:
-        """Put a part under a label, with those before it or in their place."""
+        """Store a part under a label, either after earlier parts or instead of them."""
         if not label:
             return
         if repeated:
@@ -29,23 +32,23 @@ class Tree:
             self.parts[label] = [part]
 
     def token(self, label: str) -> Token | None:
-        """The token under a label."""
+        """Return the token under a label, or None if there is none."""
         for part in self.parts.get(label, ()):
             if isinstance(part, Token):
                 return part
         return None
 
     def tree(self, label: str) -> Tree | None:
-        """The rule under a label."""
+        """Return the rule under a label, or None if there is none."""
         for part in self.parts.get(label, ()):
             if isinstance(part, Tree):
                 return part
         return None
 
     def tokens(self, label: str) -> list[Token]:
-        """The tokens under a label."""
+        """Return the tokens under a label."""
         return [part for part in self.parts.get(label, ()) if isinstance(part, Token)]
 
     def trees(self, label: str) -> list[Tree]:
-        """The rules under a label."""
+        """Return the rules under a label."""
         return [part for part in self.parts.get(label, ()) if isinstance(part, Tree)]

@@ -13,7 +13,7 @@ class TokenStream:
     """The visible tokens, read as late as possible: an error in the text counts only once it is reached."""
 
     def __init__(self, text: str, report: Callable[[int, str], None], release: Release = NEWEST_RELEASE) -> None:
-        """Report errors by offset and message when they are reached."""
+        """`report` receives errors by offset and message when they are reached."""
         self._source = lexer.tokens(text, release)
         self._report = report
         self._all: list[Token] = []
@@ -21,7 +21,7 @@ class TokenStream:
         self.index = 0
 
     def look(self, offset: int) -> Token:
-        """The visible token `offset` places ahead, from 0; the last one is `EOF`, for ever."""
+        """Return the visible token `offset` places ahead, from 0; past the end this is `EOF`."""
         index = self.index + offset
         visible = self._visible
         while len(visible) <= index:
@@ -31,15 +31,15 @@ class TokenStream:
         return visible[index]
 
     def kind(self, offset: int) -> int:
-        """The kind of the visible token `offset` places ahead."""
+        """Return the kind of the visible token `offset` places ahead."""
         return self.look(offset).kind
 
     def previous(self) -> Token | None:
-        """The visible token before the next one."""
+        """Return the visible token before the next one, or None at the start."""
         return self._visible[self.index - 1] if self.index else None
 
     def text(self, first: Token, last: Token) -> str:
-        """Return the text of tokens, with hidden tokens between them, without errors."""
+        """Return the text of tokens and of the hidden tokens between them, without text that is no token."""
         tokens = self._all[first.ordinal : last.ordinal + 1]
         return "".join([token.text for token in tokens if token.kind != EOF])
 

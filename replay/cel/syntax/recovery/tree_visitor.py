@@ -1,6 +1,6 @@
-"""From the tree that the recovering parser builds to an expression (the visitor of cel-go's `parser.go`).
+"""Turns the tree of the recovering parser into an expression (the visitor of cel-go's `parser.go`).
 
-The tree may lack any part. What is wrong with literals, names and macros is found here, even behind syntax errors.
+Any part of the tree may be missing. Errors in literals, names and macros are found here, even behind syntax errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_DEPTH: Final = 250
 
 
 class VisitDepthError(Exception):
-    """The tree is too deep; the text is the server's."""
+    """The tree is too deep; `str()` is the server's text."""
 
 
 _TRANSPARENT: Final = {
@@ -34,7 +34,7 @@ _TRANSPARENT: Final = {
     "Nested": ("", "e"),
     "ConstantLiteral": ("", "literal"),
 }
-"""Rules that are only steps towards another one: unless there is the first part, all they have is the second."""
+"""Rules that are only steps towards another one: if the first part is missing, the second is the whole content."""
 
 _BINARY_OPERATORS: Final = {
     "<": operator.LESS,
@@ -69,9 +69,9 @@ def _unnest(tree: Tree | None) -> Tree | None:
 def expr_from_tree(
     tree: Tree, factory: ExprFactory, issues: Issues, macros: MacroTable, *, optional_syntax: bool
 ) -> Expr:
-    """The expression of a tree, made with `factory`; raises `VisitDepthError`.
+    """Return the expression of a tree, made with `factory`; raises `VisitDepthError`.
 
-    The order of ids is that of the fast parser. Parts that are missing become plain `Expr` nodes.
+    The order of ids is that of the fast parser. Missing parts become plain `Expr` nodes.
     """
     return _TreeVisitor(factory, issues, macros, optional_syntax=optional_syntax).visit(tree)
 
@@ -87,7 +87,7 @@ class _TreeVisitor:
         self._depth = 0
 
     def visit(self, tree: Tree | None) -> Expr:
-        """The expression of a tree; raises `VisitDepthError`."""
+        """Return the expression of a tree; raises `VisitDepthError`."""
         inner = _unnest(tree.tree("e") if tree is not None and tree.name == "start" else tree)
         visit = None if inner is None else _VISITS.get(inner.name)
         if inner is None or visit is None:
@@ -102,7 +102,7 @@ class _TreeVisitor:
         return node
 
     def _unknown(self, tree: Tree | None) -> Expr:
-        """A part that could not be read; some other error has been reported for it."""
+        """Return a node for a part that could not be read; another error has been reported for it."""
         if not self.issues:
             return self._report(None, f"unknown parse element encountered: <<{'nil' if tree is None else tree.name}>>")
         return self._unspecified(None)
@@ -116,7 +116,7 @@ class _TreeVisitor:
         return self.factory.new_id(place.start if isinstance(place, Token) else place.start.start)
 
     def _token_id(self, token: Token | None) -> int:
-        """The id of a node at a token; nodes without their token share one that has no place."""
+        """Return the id of a node at a token; nodes whose token is missing share one id, which has no position."""
         return -1 if token is None else self._id(token)
 
     def _report(self, place: Tree | Token | None, message: str) -> Expr:
