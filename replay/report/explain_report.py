@@ -150,7 +150,7 @@ def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
         "What happened to this request?",
         inert(f"{record.audit_id} · {explained.log}"),
         _verdict(explained),
-        _TONES.get(verdicts[0], Tone.GOOD) if verdicts else Tone.PLAIN,
+        _TONES.get(verdicts[-1], Tone.GOOD) if verdicts else Tone.PLAIN,
         tuple(_facts(explained, zone)),
         tuple(section for section in sections if section.blocks or section.lead),
     )

@@ -32,7 +32,7 @@ from replay.serve.questions import SEARCHED, Answer, QuestionError, Questions
 from replay.serve.settings import ServeSettings
 from replay.serve.stores import LogState, Stores
 from replay.serve.trials import CSV, MARKDOWN, PAGE, TrialBoard, TrialState
-from replay.serve.view import Cell, Line, View, as_csv, as_markdown
+from replay.serve.view import Cell, Line, View, as_csv, as_markdown, document_csv
 from replay.serve.views import (
     log_page,
     logs_data,
@@ -324,7 +324,7 @@ class Page:
         if form == "md":
             return PlainTextResponse(markdown(answer.document), media_type="text/markdown")
         if form == "csv":
-            raise HTTPException(404, "this page has no CSV form: ask for json or md")
+            return PlainTextResponse(document_csv(answer.document), media_type="text/csv")
         return self._html("document_page.html", document=answer.document, trail=trail, svg=lambda _chart: "")
 
     def _html(self, template: str, status: int = 200, **values: Any) -> Response:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from replay.report.render.document import Tone, number
+from replay.report.render.document import Document, Table, Tone, number, plural
 from replay.report.render.markdown import markdown_text
 from replay.report.render.rows import csv_text
 
@@ -112,15 +112,29 @@ def as_markdown(view: View) -> str:
 
 
 def as_csv(view: View) -> str:
-    """Return the tables of a view as CSV, one after the other. No cell is a formula for a spreadsheet."""
+    """Return the tables of a view as CSV, one after the other."""
+    return _csv((grid.columns, [[*map(_cell_text, row)] for row in grid.rows]) for grid in view.grids)
+
+
+def document_csv(document: Document) -> str:
+    """Return the tables of a document as CSV, one after the other. A last row says how many rows a table leaves out."""
+    sections = (*document.summary, *document.sections)
+    tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
+    return _csv(([column.title for column in table.columns], [*table.rows, *_left_out(table)]) for table in tables)
+
+
+def _left_out(table: Table) -> Iterator[tuple[str, ...]]:
+    if more := max(table.total - len(table.rows), 0):
+        yield (f"and {plural(more, 'more row')}: the JSON form has all", *[""] * (len(table.columns) - 1))
+
+
+def _csv(tables: Iterable[tuple[Sequence[str], Sequence[Sequence[str]]]]) -> str:
+    """Columns and rows of tables as CSV. No cell is a formula for a spreadsheet."""
     import polars as pl  # noqa: PLC0415 - only this form needs it
 
-    texts = []
-    for grid in view.grids:
-        schema = dict.fromkeys(grid.columns, pl.String)
-        rows = [dict(zip(grid.columns, map(_cell_text, row), strict=True)) for row in grid.rows]
-        texts.append(csv_text(pl.DataFrame(rows, schema=schema)))
-    return "\n".join(texts)
+    return "\n".join(
+        csv_text(pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")) for columns, rows in tables
+    )
 
 
 def _cell_text(cell: Cell) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from replay.report.render.document import Tone
-from replay.serve.view import Cell, Grid, Item, View, as_markdown
+from replay.report.render.document import Column, Document, Listing, Section, Table, Tone
+from replay.serve.view import Cell, Grid, Item, View, as_markdown, document_csv
 
 HOSTILE = "<b>@team</b> https://x.example\n| $a$ ~b~ [c](d) &amp;"
 INERT = r"\<b\>@" + "\u200b" + r"team\</b\> https:" + "\u200b" + r"//x.example \| \$a\$ \~b\~ \[c\](d) \&amp;"
@@ -33,4 +33,16 @@ def test_no_text_is_markup() -> None:
         "## empty",
         "",
         INERT,
+    ]
+
+
+def test_the_tables_of_a_document_are_csv() -> None:
+    table = Table("t", "", (Column("user"), Column("requests")), (("=cmd()", "1,000"),), total=3)
+    document = Document(
+        *("title", "subtitle", "verdict", Tone.PLAIN, ()), (Section("s", "S", blocks=(Listing("", "x"), table)),)
+    )
+    assert document_csv(document).splitlines() == [
+        "user,requests",
+        '\'=cmd(),"1,000"',
+        "and 2 more rows: the JSON form has all,",
     ]

@@ -19,7 +19,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _WHOLE = 34
 """Length up to which names that identify rows are not broken on a desktop."""
 _FACT = 24
-_LONG = 16
+_LONG = 14
 """Length up to which words fit anywhere on a page."""
 _BREAKS = re.compile(r"([/:@,](?=\S))|(?<=.)(?=\.(?!k8s\.|io\b)[A-Za-z])")
 WIDE_FROM = 9
