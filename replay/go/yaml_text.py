@@ -17,7 +17,9 @@ _RESOLVED = re.compile(
 )
 """Plain scalars that are not strings in YAML 1.2 or 1.1."""
 _INDICATORS = frozenset("#,[]{}&*!|>'\"%@`")
-_BREAKS = "\n\r\x85\u2028\u2029"
+_BREAK = re.compile("[\n\r\x85\u2028\u2029]")
+_UNPRINTABLE = re.compile("[^\t\n\x85\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_SPECIAL = re.compile(f"{_UNPRINTABLE.pattern}| {_BREAK.pattern}")
 _ESCAPES = {
     "\0": "0",
     "\a": "a",
@@ -83,8 +85,8 @@ def _scalar(text: str, indent: int, *, is_key: bool = False) -> str:
     """Return a text in the simplest style that preserves it."""
     if not text:
         return '""'
-    breaks = any(character in _BREAKS for character in text)
-    special = any(not _is_printable(character) for character in text) or re.search(rf" [{_BREAKS}]", text) is not None
+    breaks = _BREAK.search(text) is not None
+    special = _SPECIAL.search(text) is not None
     if "\n" in text and not is_key:
         if special or text.endswith(" "):
             return _double_quoted(text)
@@ -96,17 +98,6 @@ def _scalar(text: str, indent: int, *, is_key: bool = False) -> str:
     if breaks or _is_indicated(text) or text[0] == " " or text[-1] == " ":
         return "'" + text.replace("'", "''") + "'" if not breaks else _double_quoted(text)
     return text
-
-
-def _is_printable(character: str) -> bool:
-    code = ord(character)
-    return (
-        code in (0x09, 0x0A, 0x85)
-        or 0x20 <= code <= 0x7E
-        or 0xA0 <= code <= 0xD7FF
-        or (0xE000 <= code <= 0xFFFD and code != 0xFEFF)
-        or code >= 0x10000
-    )
 
 
 def _is_indicated(text: str) -> bool:
@@ -137,7 +128,7 @@ def _double_quoted(text: str) -> str:
 
 def _escaped(character: str) -> str:
     code = ord(character)
-    if character in '"\\' or character in _BREAKS or not _is_printable(character) or code == 0xFEFF:
+    if character in '"\\' or _BREAK.match(character) or _UNPRINTABLE.match(character):
         if character in _ESCAPES:
             return f"\\{_ESCAPES[character]}"
         return f"\\x{code:02X}" if code <= 0xFF else f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"

@@ -110,6 +110,7 @@ class Kyverno:
         self.reads_roles = "oles" in texts or self.configuration.reads_roles
         self._reads_config_maps = "configMap" in texts
         self._looked_up = looked_up([*self.policies, *self.entries, *self.cel_objects])
+        self.kinds_looked_up = frozenset(self.looked_up())
         self._made: IdentityMap[Discovery, RuleWebhook] = IdentityMap()
         self._texts: dict[tuple[int, ...], RuleText] = {}
         self._behind: dict[tuple[int, str], list[RulePolicy]] = {}
@@ -191,7 +192,7 @@ class KyvernoBackend:
     def __init__(self, kyverno: Kyverno, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> None:
         """Prepare the lookups. `patchers` apply the patches of mutating CEL policies."""
         self._kyverno = kyverno
-        self._lister = LookedUpLister(lister, kyverno.looked_up())
+        self._lister = LookedUpLister(lister, kyverno.kinds_looked_up)
         self._discovery = discovery
         self._patchers = patchers
         self._cluster = ListedCluster(self._lister, discovery, kyverno.entries, kyverno.library)
@@ -327,6 +328,8 @@ class KyvernoBackend:
     def _cel_request(self, request: Mapping[str, Any]) -> CELRequest:
         name = str(request.get("namespace") or "")
         namespace = self._lister.get(_NAMESPACE, "", name) if name else None
+        if not self._kyverno.reads_time:
+            return CELRequest(request, namespace)
         return CELRequest(request, namespace, self._kyverno.moment.timestamp())
 
     @property

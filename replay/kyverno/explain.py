@@ -39,7 +39,7 @@ def explained_rules(rules: RuleWebhook, request: Request, *, mutates: bool) -> I
             triggers = bool(rule.get("generate")) or as_map(rule.get("mutate")).get("targets") is not None
             if (triggers and mutates) or not (triggers or rule.get("mutate" if mutates else "validate")):
                 continue
-            enforces = policy.is_enforced_in(rule, rules.namespaces(namespace) if namespace else None)
+            enforces = policy.is_enforced_in(rule, lambda: rules.namespaces(namespace) if namespace else None)
             answer = answers.get((id(policy), triggers))
             yield _explained_rule(policy, rule, answer, request, unknown, enforces=enforces)
 

@@ -71,10 +71,10 @@ def _place(path: str) -> tuple[str, str] | None:
 class LookedUpLister:
     """Lister that knows only the kinds that were read from the log because a policy names them."""
 
-    def __init__(self, origin: Lister, kinds: Iterable[Kind]) -> None:
+    def __init__(self, origin: Lister, kinds: frozenset[Kind]) -> None:
         """Limit `origin` to `kinds`. Objects of any other kind were not read from the log, so they are unknown."""
         self.origin = origin
-        self._kinds = frozenset(kinds)
+        self._kinds = kinds
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
         """See `Lister.get`."""

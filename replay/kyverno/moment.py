@@ -23,43 +23,51 @@ class Moment:
 
     def __init__(self) -> None:
         """Start without a time."""
-        self._nanoseconds: int | None = None
+        self._lister: Lister | None = None
+        self._is_end = False
         self._was_read = False
 
     def __call__(self) -> GoTime:
         """Return the time for ClusterPolicies. Raises UndeterminedError if it is unknown."""
         self._was_read = True
-        if self._nanoseconds is None:
+        nanoseconds = self._nanoseconds()
+        if nanoseconds is None:
             raise UndeterminedError(_NO_TIME)
-        return GoTime(self._nanoseconds)
+        return GoTime(nanoseconds)
 
     def timestamp(self) -> Timestamp | Missing:
         """Return the time for CEL policies."""
-        if self._nanoseconds is None:
+        nanoseconds = self._nanoseconds()
+        if nanoseconds is None:
             return Missing("time.now()", _NO_TIME)
-        return Timestamp(self._nanoseconds // _SECOND, self._nanoseconds % _SECOND)
+        return Timestamp(nanoseconds // _SECOND, nanoseconds % _SECOND)
 
     def decide(self, lister: Lister, decide: Callable[[], _Answer], *, may_read: bool) -> _Answer | Missing:
         """Return the decision if it is the same at the start and at the end of the request, otherwise `Missing`.
 
         `may_read` says that policies may read the time in a way that this clock does not notice.
         """
+        first = self.begin(lister, decide)
+        if not (self._was_read or may_read):
+            return first
         start, end = _span(lister)
-        first = self._at(start, decide)
-        if start == end or not (self._was_read or may_read) or self._at(end, decide) == first:
+        if start == end or self._at(lister, decide, is_end=True) == first:
             return first
         return Missing("webhook", "it depends on the very instant of the request")
 
     def begin(self, lister: Lister, decide: Callable[[], _Answer]) -> _Answer:
         """Return the decision at the start of a request."""
-        return self._at(_span(lister)[0], decide)
+        return self._at(lister, decide, is_end=False)
 
-    def _at(self, nanoseconds: int | None, decide: Callable[[], _Answer]) -> _Answer:
-        self._nanoseconds, self._was_read = nanoseconds, False
+    def _nanoseconds(self) -> int | None:
+        return None if self._lister is None else _span(self._lister)[self._is_end]
+
+    def _at(self, lister: Lister, decide: Callable[[], _Answer], *, is_end: bool) -> _Answer:
+        self._lister, self._is_end, self._was_read = lister, is_end, False
         try:
             return decide()
         finally:
-            self._nanoseconds = None
+            self._lister = None
 
 
 def _span(lister: Lister) -> tuple[int | None, int | None]:

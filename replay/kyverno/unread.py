@@ -12,18 +12,10 @@ from replay.kube.attributes import Missing, PartialObject
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.wildcard import matches_wildcard
 
-_SERVER_WRITTEN: Final = frozenset(
-    {
-        "resourceVersion",
-        "uid",
-        "managedFields",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-    }
-)
-"""Fields of `metadata` that the server writes. A rule reads them by name, or by reading all of `metadata`."""
+_MATCHED: Final = frozenset({"name", "generateName", "namespace", "labels"})
+"""The fields of `metadata` that `match` reads. A rule has to name any other one, or all of `metadata`, to read it."""
+_TYPE: Final = frozenset({"apiVersion", "kind", "metadata"})
+"""What `match` reads of each object."""
 _WHOLE: Final = re.compile(r"\b(?:request|element|(?:object|oldObject)(?:\.metadata)?)(?![\w.?])|@(?![\w.?])|\.\*")
 """Expressions that read a request, an object, `metadata` or another part as a whole."""
 _ADDED: Final = frozenset({"template", "jobTemplate"})
@@ -76,8 +68,10 @@ class RuleText:
     def _may_read(self, path: tuple[str, ...], name: str) -> bool:
         """Return whether a rule or its match may read a field."""
         if path == ("metadata",):
-            return name not in _SERVER_WRITTEN or self.reads(name)
-        return not path or self._reads_specs or "metadata" in path or self.reads(*path, name)
+            return name in _MATCHED or (self._reads_specs and name == "annotations") or self.reads(name)
+        if not path and name in _TYPE:
+            return True
+        return self._reads_specs or "metadata" in path or self.reads(*path, name)
 
 
 def _without_messages(value: JSON) -> JSON:

@@ -102,7 +102,13 @@ def _config_map(labels: JSON) -> JSON:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
-def _decide(manifests: ManifestSet, value: Any, user: str = "jane", groups: tuple[str, ...] = ()) -> Decision:
+def _decide(
+    manifests: ManifestSet,
+    value: Any,
+    user: str = "jane",
+    groups: tuple[str, ...] = (),
+    lister: ObjectLister | None = None,
+) -> Decision:
     chain = Chain([ManifestSet(), manifests], NEWEST, builtin_discovery(), Schemas([]))
     attributes = Attributes(
         operation=Operation.CREATE,
@@ -115,7 +121,7 @@ def _decide(manifests: ManifestSet, value: Any, user: str = "jane", groups: tupl
         object=value,
         namespace_object=NAMESPACE,
     )
-    return chain.decide(attributes, attributes, ObjectLister([NAMESPACE]))[1]
+    return chain.decide(attributes, attributes, lister or ObjectLister([NAMESPACE]))[1]
 
 
 def _configured(data: str) -> str:
@@ -357,3 +363,73 @@ def test_fields_that_no_rule_reads(validation: JSON, is_read: bool) -> None:
     found = text.known(PartialObject(_POD, (_MOUNT,)))
     without = {"metadata": {"name": "p"}, "spec": {"containers": [{"image": "a", "volumeMounts": [{}]}]}}
     assert found == (_MOUNT if is_read else without)
+
+
+_STATUS = Missing("status", "it is not recorded")
+_OF_METADATA = {
+    field: Missing(f"metadata.{field}", "it was being changed")
+    for field in ("annotations", "finalizers", "labels", "ownerReferences")
+}
+UNKNOWN_PARTS = [
+    ("annotations of which no rule speaks", _OF_METADATA["annotations"], {"pattern": {"spec": {}}}, False),
+    ("annotations in a pattern", _OF_METADATA["annotations"], {"pattern": {"metadata": {"annotations": {}}}}, True),
+    (
+        "annotations, which Pod Security reads",
+        _OF_METADATA["annotations"],
+        {"podSecurity": {"level": "baseline"}},
+        True,
+    ),
+    (
+        "annotations in all of the metadata",
+        _OF_METADATA["annotations"],
+        {"deny": "{{ request.object.metadata }}"},
+        True,
+    ),
+    ("finalizers", _OF_METADATA["finalizers"], {"pattern": {"spec": {}}}, False),
+    (
+        "finalizers in a condition",
+        _OF_METADATA["finalizers"],
+        {"deny": "{{ request.object.metadata.finalizers }}"},
+        True,
+    ),
+    ("owners", _OF_METADATA["ownerReferences"], {"pattern": {"spec": {}}}, False),
+    ("labels, which `match` reads", _OF_METADATA["labels"], {"pattern": {"spec": {}}}, True),
+    ("the status", _STATUS, {"pattern": {"spec": {}}}, False),
+    ("the status in a pattern", _STATUS, {"pattern": {"status": {"phase": "Running"}}}, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("unknown", "validation", "is_read"), [row[1:] for row in UNKNOWN_PARTS], ids=[row[0] for row in UNKNOWN_PARTS]
+)
+def test_parts_of_an_object_that_no_rule_reads(unknown: Missing, validation: JSON, is_read: bool) -> None:
+    text = RuleText([{"spec": {"rules": [{"name": "r", "validate": validation}]}}])
+    *way, field = unknown.path.split(".")
+    value: JSON = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
+    (value["metadata"] if way else value)[field] = unknown
+    known = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
+    assert text.known(PartialObject(value, (unknown,))) == (unknown if is_read else known)
+
+
+class _ChangingNamespaces(ObjectLister):
+    """A cluster whose namespaces are known in part."""
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> Any:
+        if kind.kind != "Namespace":
+            return super().get(kind, namespace, name)
+        annotations = Missing("metadata.annotations", "it was changing")
+        metadata: dict[str, Any] = {"name": "team-a", "annotations": annotations}
+        return PartialObject({**NAMESPACE, "metadata": metadata}, (annotations,))
+
+
+OVERRIDDEN = TEAM.replace("message:", "failureActionOverrides: [{action: Audit, namespaces: [other]}]\n      message:")
+
+
+@pytest.mark.parametrize(
+    ("document", "verdict"),
+    [(TEAM, Verdict.DENIED), (OVERRIDDEN, Verdict.UNDETERMINED)],
+    ids=["no rule asks for it", "an override asks for it"],
+)
+def test_a_namespace_that_is_known_in_part(document: str, verdict: Verdict, tmp_path: Path) -> None:
+    manifests = _load(tmp_path / "candidate", document)
+    assert _decide(manifests, _config_map({}), lister=_ChangingNamespaces(())).verdict is verdict

@@ -59,7 +59,7 @@ def test_kinds(policy: dict[str, Any], expected: set[tuple[str, str]]) -> None:
 def test_what_nobody_read_may_be_there() -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "n"}}
     pods, services = (GroupVersionKind("", "v1", kind) for kind in ("Pod", "Service"))
-    lister = LookedUpLister(ObjectLister([service]), [("", "Service")])
+    lister = LookedUpLister(ObjectLister([service]), frozenset({("", "Service")}))
     assert (lister.get(services, "n", "a"), lister.list(services, None)) == (service, [service])
     unread = Missing("Pod", "no policy names Pod as it stands, so that its objects were not read")
     assert (lister.get(pods, "n", "a"), lister.list(pods, None)) == (unread, unread)

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from replay.identity import IdentityMemo
 from replay.kyverno.kind_selector import names_kind
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.substitution import shift_references
@@ -50,6 +51,19 @@ def compute_rules(policy: Mapping[str, Any], kind: str) -> Sequence[Rule]:
     if not made:
         return rules
     return [*(rule for rule in rules if not _is_made(rule)), *made]
+
+
+class MadeRules:
+    """The rules of policies, made once for each policy and kind."""
+
+    def __init__(self) -> None:
+        """Nothing is made yet."""
+        self._made: IdentityMemo[Sequence[Rule]] = IdentityMemo()
+
+    def of(self, policy: Mapping[str, Any], kind: str) -> Sequence[Rule]:
+        """Return what `compute_rules` makes."""
+        made = self._made.get((policy,), kind)
+        return self._made.put((policy,), compute_rules(policy, kind), kind) if made is None else made
 
 
 def _is_made(rule: Rule) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from replay.json import JSON
-from replay.kyverno.rules.autogen import compute_rules
+from replay.kyverno.rules.autogen import MadeRules
 from replay.kyverno.rules.condition import evaluate_conditions
 from replay.kyverno.rules.errors import RuleError
 from replay.kyverno.rules.exception import PolicyExceptions
@@ -35,19 +35,19 @@ class Engine(Struct, frozen=True):
     is_filtered: Callable[[Request], bool]
     matches_conditions: Callable[[Mapping[str, Any], Request], bool]
     source_of: Callable[[LoaderSource, str, str], LoaderSource] = lambda source, policy, rule: source  # noqa: ARG005
+    rules: MadeRules = field(default_factory=MadeRules)
 
     def validate(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
         """Return the results of the validating rules."""
-        rules = compute_rules(policy, request.kind.kind)
-        return self._evaluate(policy, rules, request, validation_handler)
+        return self._evaluate(policy, self.rules.of(policy, request.kind.kind), request, validation_handler)
 
     def mutate(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
         """Return the results of the mutating rules, with the changed object."""
-        return self._evaluate(policy, compute_rules(policy, ""), request, mutation_handler)
+        return self._evaluate(policy, self.rules.of(policy, ""), request, mutation_handler)
 
     def trigger(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
         """Return the rules that a request triggers to create or change other objects later, each with a description."""
-        return self._evaluate(policy, compute_rules(policy, request.kind.kind), request, trigger_handler)
+        return self._evaluate(policy, self.rules.of(policy, request.kind.kind), request, trigger_handler)
 
     def _evaluate(
         self,

@@ -225,9 +225,12 @@ def pattern_order(pattern: dict[str, Any]) -> list[str]:
 
     A key with inner anchors goes before all earlier keys.
     """
+    keys = [key for key in pattern if not is_anchor(key, *_FIRST)]
+    if len(keys) <= 1:
+        return keys
     front: list[str] = []
     back: list[str] = []
-    for key in sorted(key for key in pattern if not is_anchor(key, *_FIRST)):
+    for key in sorted(keys):
         (front if is_anchor(key, GLOBAL) or _has_anchors(pattern[key]) else back).append(key)
     return [*reversed(front), *back]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
 from replay.go.time import DurationError, parse_duration
 from replay.json import JSON
@@ -75,8 +76,17 @@ def _fits_float(value: JSON, pattern: float) -> bool:
 
 def _fits_text(value: JSON, pattern: str) -> bool:
     """Return whether a value fits a pattern with `|` between alternatives and `&` between conditions."""
-    if equal(value, pattern):
-        return True
+    if isinstance(value, str):
+        return _text_fits(value, pattern)
+    return equal(value, pattern) or _fits_alternative(value, pattern)
+
+
+@lru_cache(maxsize=16384)
+def _text_fits(text: str, pattern: str) -> bool:
+    return text == pattern or _fits_alternative(text, pattern)
+
+
+def _fits_alternative(value: JSON, pattern: str) -> bool:
     return any(
         all(_fits_one(value, each.strip(" ")) for each in alternative.strip(" ").split("&"))
         for alternative in pattern.split("|")

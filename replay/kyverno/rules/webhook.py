@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from replay.go.yaml_text import yaml_text
+from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.discovery import Discovery
 from replay.kube.json_patch import diff
@@ -48,7 +49,7 @@ class RulePolicy:
         self.namespace = str(self.policy["metadata"].get("namespace") or "")
         self.name = str(self.policy["metadata"]["name"])
         self._discovery = discovery
-        self._filtered: dict[tuple[str, bool], Policy | None] = {}
+        self._with_rules: dict[tuple[int, ...], Policy] = {}
 
     @cached_property
     def _resources(self) -> dict[str, frozenset[tuple[str, str, str, str]]]:
@@ -95,16 +96,22 @@ class RulePolicy:
         """Return whether a rule of some kind matches a resource."""
         return resource in self._resources.get(kind, frozenset())
 
-    def with_action(self, namespace: JSON, *, enforce: bool) -> Policy | None:
+    def with_action(self, namespace: Callable[[], JSON], *, enforce: bool) -> Policy | None:
         """Return the policy with only the rules that enforce, or audit, in a namespace. Return None if there are none."""
-        rules = [
-            rule
-            for rule in self.spec.get("rules") or ()
+        rules = self.spec.get("rules") or ()
+        kept = tuple(
+            index
+            for index, rule in enumerate(rules)
             if rule.get("validate") and self.is_enforced_in(rule, namespace) is enforce
-        ]
-        return {**self.policy, "spec": {**self.spec, "rules": rules}} if rules else None
+        )
+        if not kept:
+            return None
+        if kept not in self._with_rules:
+            spec = {**self.spec, "rules": [rules[index] for index in kept]}
+            self._with_rules[kept] = {**self.policy, "spec": spec}
+        return self._with_rules[kept]
 
-    def is_enforced_in(self, rule: Mapping[str, Any], namespace: JSON) -> bool:
+    def is_enforced_in(self, rule: Mapping[str, Any], namespace: Callable[[], JSON]) -> bool:
         """Return whether a rule denies in a namespace instead of only auditing."""
         validation = as_map(rule.get("validate"))
         overrides = validation.get("failureActionOverrides") or self.spec.get("validationFailureActionOverrides") or ()
@@ -112,11 +119,12 @@ class RulePolicy:
             namespaces, selector = override.get("namespaces") or (), override.get("namespaceSelector")
             if not namespaces and selector is None:
                 return enforces(override.get("action"))
-            if namespace is None:
+            own = namespace()
+            if own is None:
                 continue
-            if matches_any(namespaces, str(namespace["metadata"]["name"])):
+            if matches_any(namespaces, str(own["metadata"]["name"])):
                 return enforces(override.get("action"))
-            if selector is not None and _plainly_selects(selector, texts_of(namespace, "labels")):
+            if selector is not None and _plainly_selects(selector, texts_of(own, "labels")):
                 return enforces(override.get("action"))
         return enforces(validation.get("failureAction") or self.spec.get("validationFailureAction"))
 
@@ -144,6 +152,7 @@ class RuleWebhook:
         )
         self.engine = engine
         self.namespaces = namespaces
+        self._selecting: IdentityMap[Policy, bool] = IdentityMap()
 
     def asking(self, engine: Engine, namespaces: Namespaces, policies: Sequence[RulePolicy]) -> RuleWebhook:
         """Return the webhook with another cluster and only these policies."""
@@ -161,21 +170,32 @@ class RuleWebhook:
         fields = as_map(request.request.get("resource"))
         place = tuple(str(fields.get(key) or "") for key in ("group", "version", "resource"))
         resource = (place[0], place[1], place[2], request.subresource)
-        own = self._namespace(request)
-        name = str(own["metadata"]["name"]) if own is not None else ""
-        return [each for each in self.policies if each.namespace in ("", name) and each.is_for(kind, resource)]
-
-    def _namespace(self, request: Request) -> JSON:
         name = str(request.request.get("namespace") or "")
-        return self.namespaces(name) if name else None
+        return [
+            each
+            for each in self.policies
+            if each.is_for(kind, resource)
+            and (not each.namespace or (each.namespace == name and self.namespaces(name) is not None))
+        ]
+
+    def _namespace(self, request: Request) -> Callable[[], JSON]:
+        """What looks up the namespace, None where there is none; the log may not know it, and few policies ask for it."""
+        name = str(request.request.get("namespace") or "")
+        return lambda: self.namespaces(name) if name else None
 
     def _labels(self, policies: Sequence[Policy], request: Request) -> Mapping[str, str] | str:
         """Return the namespace's labels if a policy needs them, or the error for a missing namespace."""
         name = str(request.request.get("namespace") or "")
-        if request.kind.kind == "Namespace" or not name or not any(map(_selects_namespaces, policies)):
+        if request.kind.kind == "Namespace" or not name or not any(map(self._selects, policies)):
             return {}
         namespace = self.namespaces(name)
         return texts_of(namespace, "labels") if namespace is not None else f'namespace "{name}" not found'
+
+    def _selects(self, policy: Policy) -> bool:
+        found = self._selecting.get(policy)
+        if found is None:
+            found = self._selecting[policy] = _selects_namespaces(policy)
+        return found
 
     def validate(self, request: Request) -> Answer:
         """Return the validating webhook's answer. Raises UndeterminedError and GoPanicError."""
@@ -205,10 +225,23 @@ class RuleWebhook:
         responses = [self.engine.validate(policy, request) for _, policy in enforcing]
         warned = [self.engine.validate(policy, request) for policy in warning]
         fails = any(each.fails for each, _ in enforcing)
-        if any(_blocks(response, fails=fails, kind=request.kind.kind) for response in responses):
+        if any(self._blocks(response, fails=fails, kind=request.kind.kind) for response in responses):
             return Answer(allowed=False, message=blocked_message(responses), responses=tuple(responses))
         responses += warned
         return Answer(allowed=True, warnings=tuple(_warnings(responses)), responses=tuple(responses))
+
+    def _blocks(self, response: PolicyResponse, *, fails: bool, kind: str) -> bool:
+        """Return whether the results deny.
+
+        They do if an enforced rule fails, or if a rule cannot be evaluated and `failurePolicy` is Fail.
+        """
+        if response.is_error and fails:
+            return True
+        failed = [rule.name for rule in response.rules if rule.status == FAIL]
+        if not failed:
+            return False
+        rules = self.engine.rules.of(response.policy, str((response.resource or {}).get("kind") or kind))
+        return any(enforces(_action(response, rules, name)) for name in failed)
 
     def audit(self, request: Request) -> list[PolicyResponse]:
         """Return the results of rules that audit, which Kyverno evaluates after an allowed request."""
@@ -243,7 +276,7 @@ class RuleWebhook:
             if response.is_successful:
                 if response.patched is not None:
                     patch += diff(response.resource, response.patched)
-            elif _blocks(response, fails=fails, kind=request.kind.kind):
+            elif self._blocks(response, fails=fails, kind=request.kind.kind):
                 return Answer(allowed=False, message=_mutation_error(response), responses=(*responses, response))
             # The next policy sees the object as this policy left it.
             request.new = response.patched
@@ -302,20 +335,6 @@ def _selects_namespaces(policy: Policy) -> bool:
         if any(each.get("namespaceSelector") is not None for each in overrides):
             return True
     return False
-
-
-def _blocks(response: PolicyResponse, *, fails: bool, kind: str) -> bool:
-    """Return whether the results deny.
-
-    They do if an enforced rule fails, or if a rule cannot be evaluated and `failurePolicy` is Fail.
-    """
-    if response.is_error and fails:
-        return True
-    failed = [rule.name for rule in response.rules if rule.status == FAIL]
-    if not failed:
-        return False
-    rules = compute_rules(response.policy, str((response.resource or {}).get("kind") or kind))
-    return any(enforces(_action(response, rules, name)) for name in failed)
 
 
 def _action(response: PolicyResponse, rules: Sequence[Mapping[str, Any]], name: str) -> JSON:
