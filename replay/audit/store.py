@@ -66,7 +66,7 @@ FEWEST_KEPT_PARTS = 16
 
 
 class _Reading(NamedTuple):
-    """How files are read: receiver of progress, allowed formats, other readers, and the positions of a live log."""
+    """Settings for reading files: receiver of progress, allowed formats, other readers, and the positions of a live log."""
 
     progress: Progress
     formats: Sequence[LogFormat]

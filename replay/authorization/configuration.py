@@ -93,7 +93,7 @@ class ConfigurationError(Exception):
 
 
 class AuthorizerWebhook(Struct, frozen=True):
-    """How a webhook is called. Times are in nanoseconds. `match_conditions` None and empty differ, as in Go."""
+    """Settings for calling a webhook. Times are in nanoseconds. `match_conditions` None and empty differ, as in Go."""
 
     authorized_ttl: int
     cache_authorized_requests: bool

@@ -230,7 +230,7 @@ class ChangingLister:
     """Lister of the objects of one time that exist only for a part of the log, or that may not exist."""
 
     def __init__(self, states: Iterable[RBACState]) -> None:
-        """If two objects have the same key, the later one counts."""
+        """The later of two objects with the same key counts."""
         self._states = dict(states)
         self._listed: dict[tuple[str, str], list[JSON | PartialObject | Missing]] | None = None
 

@@ -26,7 +26,7 @@ class AuthorizerDecision(StrEnum):
 
 
 class StepOutcome(StrEnum):
-    """What happened to one authorizer of the chain."""
+    """Result of one authorizer of the chain."""
 
     CONSULTED = "consulted"
     SKIPPED = "skipped"

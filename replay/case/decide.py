@@ -80,7 +80,7 @@ class CaseLister:
     """The objects of a case as a lister, with the case's authorizer."""
 
     def __init__(self, objects: Iterable[JSON], answers: Sequence[AuthorizerReply] | None) -> None:
-        """With `answers` None, the RBAC objects decide, if there are any."""
+        """`answers` None lets the RBAC objects decide, if there are any."""
         object_list = list(objects)
         self._objects = ObjectLister(object_list)
         has_rbac = any(str(obj.get("apiVersion", "")).startswith(f"{RBAC_GROUP}/") for obj in object_list)

@@ -15,7 +15,7 @@ _RELEASE = re.compile(r"1\.(\d{1,4})")
 
 
 class Service(StrEnum):
-    """What happens to an API version in an upgrade, the worst first."""
+    """Change of an API version in an upgrade, the worst first."""
 
     REMOVED = "removed"
     """The server of the baseline serves it, and that of the candidate does not."""

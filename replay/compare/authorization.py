@@ -29,7 +29,7 @@ class AuthorizationOutcome(StrEnum):
 
 
 class AuthorizationAgreement(StrEnum):
-    """How the chain of the baseline compares with the log's decision about a request."""
+    """Comparison of the baseline chain's decision about a request with the log's."""
 
     AGREES = "agrees"
     DIFFERS = "differs"

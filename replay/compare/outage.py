@@ -36,7 +36,7 @@ class DownWebhook(NamedTuple):
 
 
 class Return(StrEnum):
-    """Whether a recovery step of a webhook is possible while the webhook is down."""
+    """Possibility of a webhook's recovery step while the webhook is down."""
 
     POSSIBLE = "possible"
     REFUSED = "refused"

@@ -14,7 +14,7 @@ from replay.manifests.static_rule import without_suffix
 
 
 class OutcomeKind(StrEnum):
-    """What a candidate changes for a request. If several apply, the first in this order counts."""
+    """Effect of a candidate on a request. If several apply, the first in this order counts."""
 
     NEWLY_DENIED = "newly_denied"
     NEWLY_ADMITTED = "newly_admitted"

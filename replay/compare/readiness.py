@@ -1,4 +1,4 @@
-"""How strict the Pod Security level of a namespace could be, and which quotas and limits would have admitted all pods."""
+"""The strictest Pod Security level of a namespace, and the quotas and limits, that would have admitted all pods."""
 
 from __future__ import annotations
 

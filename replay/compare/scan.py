@@ -30,7 +30,7 @@ class ScannedObject(Struct, frozen=True):
 
     @property
     def outcome(self) -> OutcomeKind:
-        """What the candidate changes for the object."""
+        """The effect of the candidate on the object."""
         return outcome_kind(self.current, self.candidate)
 
     @property

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Verb(StrEnum):
-    """What happened to an object or field."""
+    """Kind of change of an object or field."""
 
     ADDED = "added"
     REMOVED = "removed"

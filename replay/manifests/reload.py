@@ -21,7 +21,7 @@ from replay.manifests.set_loader import require_static
 
 
 class ReloadResult(StrEnum):
-    """What happens to the manifests of one plugin."""
+    """Result of reloading the manifests of one plugin."""
 
     RELOADED = "reloaded"
     EQUAL = "unchanged"

@@ -179,7 +179,7 @@ def _facts(lookup: Lookup, zone: tzinfo) -> Iterable[Fact]:
 
 
 class Lasting(NamedTuple):
-    """Whether something still happens at the end of a period. `goes_on` is None if it happened once."""
+    """Text about whether decisions still happen at the end of a period. `goes_on` is None if there is only one."""
 
     goes_on: bool | None
     text: str

@@ -75,7 +75,7 @@ def denial_values(denials: Iterable[Denial], where: Mapping[str, str | None] = _
 
 
 class Ending(NamedTuple):
-    """How a request ends in the candidate's world.
+    """Result of a request in the candidate's world.
 
     `denials` are those on an object that differs from the log's. None means those of the decision about the request
     alone.

@@ -15,7 +15,7 @@ from replay.audit.engine import literal
 
 
 class RefusalPhase(StrEnum):
-    """Whether a plugin runs before or after the policies."""
+    """Phase in which a plugin runs: before or after the policies."""
 
     BEFORE_MUTATION = "before the policies that mutate"
     BEFORE_VALIDATION = "before the policies that validate"

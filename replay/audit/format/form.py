@@ -1,4 +1,4 @@
-"""How a file is read: how its documents follow each other, and its wrappers, the outermost first."""
+"""The form of a file: how its documents follow each other, and its wrappers, the outermost first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EVENT_TOLD = "told.* replace (coalesce(told.kind, if(told is null, null, '')) a
 
 
 class Layout(StrEnum):
-    """How the documents of a file follow each other. The value is its name in `read_json`."""
+    """Arrangement of the documents in a file. The value is its name in `read_json`."""
 
     LINES = "newline_delimited"
     DOCUMENTS = "unstructured"

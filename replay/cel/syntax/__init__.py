@@ -1,1 +1,1 @@
-"""From text to tree and back."""
+"""Lexer, parsers and writer: turn text into a syntax tree and back."""

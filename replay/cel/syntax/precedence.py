@@ -1,4 +1,4 @@
-"""How strongly binary operators bind, and an upper bound for the depth of an expression, from its tokens alone."""
+"""Binding strength of binary operators, and an upper bound for the depth of an expression, from its tokens alone."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from replay.kube.attributes import PartialObject
 
 
 class Sign(StrEnum):
-    """How log and replay compare for one policy and one request."""
+    """Comparison of log and replay for one policy and one request."""
 
     SEEN = "seen"
     """Log and replay show the same."""

@@ -1,4 +1,4 @@
-"""When a set was in force: the evidence of many requests about each policy, combined.
+"""Finds when a set was in force: the evidence of many requests about each policy, combined.
 
 An audit log names neither the API server that wrote an event nor the manifests that the server had loaded. The effects
 of a policy tell both. A policy that begins to act at one instant came into force then. One that acts now and then, for

@@ -32,7 +32,7 @@ class FigureSource(StrEnum):
 
 
 class PolicyReadiness(StrEnum):
-    """Whether a policy can be enforced, in the order of a report."""
+    """Readiness of a policy to be enforced, in the order of a report."""
 
     READY = "ready"
     UNDECIDED = "undecided"
@@ -74,7 +74,7 @@ class Owner(Struct, frozen=True):
 
 
 class Promotion(Struct, frozen=True):
-    """What enforcement of one policy would have done in the period.
+    """The effect that enforcement of one policy would have had in the period.
 
     `today` describes what the policy does now. `matches` counts the requests that its match constraints may select, and
     `requests` those that it would deny. Of these, the baseline denies `denied_anyway` too. It admits `follow`, which

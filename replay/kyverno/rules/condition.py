@@ -14,7 +14,7 @@ from replay.kyverno.rules.substitution import substitute
 
 
 class Outcome(NamedTuple):
-    """Whether conditions hold, and the messages of the conditions that decided."""
+    """Result of conditions: whether they hold, and the messages of the conditions that decided."""
 
     holds: bool
     message: str
