@@ -23,10 +23,12 @@ class Divergence(Struct):
 
     @staticmethod
     def of(parts: Iterable[Divergence]) -> Divergence:
-        """Merge the parts' divergences. Equal values are shared."""
+        """Merge the parts' divergences. Equal values are shared, and so is a number that stands in both dictionaries."""
         beginning = Divergence()
         shared: dict[IsolatedEnd | None, IsolatedEnd | None] = {}
         for each in parts:
+            own = {seq: seq for seq in each.numbers}
+            each.objects = {key: tuple([own.get(seq, seq) for seq in seqs]) for key, seqs in each.objects.items()}
             each.numbers = {seq: shared.setdefault(alone, alone) for seq, alone in each.numbers.items()}
             beginning.add(each)
         return beginning

@@ -178,8 +178,10 @@ class KeptResults(Struct, frozen=True):
             world_kept = _WORLD.decode(_whole(self.storage, self.world))
         except (OSError, msgspec.MsgspecError):
             return None
-        consequences = {LogPosition(seq, item): world_kept.ends[end] for seq, item, end in world_kept.places}
-        return World(consequences, world_kept.collections, refused=world_kept.refused, still=Counter(world_kept.still))
+        world = World({}, world_kept.collections, refused=world_kept.refused, still=Counter(world_kept.still))
+        for seq, item, end in world_kept.places:
+            world.put(LogPosition(seq, item), world_kept.ends[end])
+        return world
 
     def read_walks(self) -> bytes | None:
         """Return the walks of the last run that walked, None if their file is absent or damaged."""
@@ -190,8 +192,8 @@ class KeptResults(Struct, frozen=True):
 
     def write_world(self, world: World, walks: bytes | None) -> None:
         """Save the consequences and their walks, if possible."""
-        ends = {each: number for number, each in enumerate(dict.fromkeys(world.consequences.values()))}
-        places = [(*place, ends[each]) for place, each in world.consequences.items()]
+        ends = {each: number for number, each in enumerate(dict.fromkeys(world.ends.values()))}
+        places = [(*place, ends[each]) for place, each in world.consequences()]
         world_to_keep = _World(list(ends), places, world.collections, world.refused, dict(world.still))
         # A read-only store still works, only more slowly.
         with suppress(OSError, *UNKEEPABLE):

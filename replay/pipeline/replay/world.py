@@ -12,7 +12,7 @@ from contextlib import closing
 from functools import cache
 from heapq import merge
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 import orjson
@@ -73,9 +73,13 @@ _FORBIDDEN = Consequence(FORBIDDEN, root=True)
 
 
 class World(Struct):
-    """The consequences of a candidate by position, and of whole deleted collections by request number."""
+    """The consequences of a candidate by position, and of whole deleted collections by request number.
 
-    consequences: dict[LogPosition, Consequence] = field(default_factory=dict)
+    `ends` has the consequences of first objects by the number of their request alone, which takes half the memory. There is one
+    for each request that differs.
+    """
+
+    ends: dict[int | LogPosition, Consequence] = field(default_factory=dict)
     collections: dict[int, Consequence] = field(default_factory=dict)
     stops: dict[int, str] = field(default_factory=dict)
     """The name of the first object that is denied, by the number of its collection's request."""
@@ -93,7 +97,7 @@ class World(Struct):
 
     def consequence(self, place: LogPosition) -> Consequence | None:
         """Return the consequence of a request. All objects of a `deletecollection` share it."""
-        known = self.collections.get(place.seq) or self.consequences.get(place)
+        known = self.collections.get(place.seq) or self.ends.get(place if place.item else place.seq)
         return known or (_FORBIDDEN if place.seq in self.forbidden else None)
 
     def causing_request(self, place: LogPosition) -> CausingRequest | None:
@@ -112,12 +116,21 @@ class World(Struct):
     @property
     def facts(self) -> WorldFacts:
         """Return the counts for a report."""
-        return WorldFacts.of(self.consequences.values(), self.refused, self.still.values())
+        return WorldFacts.of(self.ends.values(), self.refused, self.still.values())
+
+    def put(self, place: LogPosition, consequence: Consequence) -> None:
+        """Set the consequence of a request."""
+        self.ends[place if place.item else place.seq] = consequence
+
+    def consequences(self) -> Iterator[tuple[LogPosition, Consequence]]:
+        """Yield all consequences of single objects."""
+        for key, each in self.ends.items():
+            yield LogPosition(key, 0) if isinstance(key, int) else key, each
 
     def add(self, consequences: Iterable[tuple[LogPosition, Consequence]]) -> None:
         """Add the consequences of a wave. They replace those of earlier waves."""
         for place, each in consequences:
-            self.consequences[place] = each
+            self.put(place, each)
             if each.item and each.result.cause == Cause.DENIED:
                 self.stops[place.seq] = min(each.item, self.stops.get(place.seq, each.item))
             if each.item:
@@ -388,7 +401,7 @@ def _refused_still(store: Store, world: World) -> None:
     for seq, username, code, message, reason, owner in store.frame("refused_creations").iter_rows():
         if not is_controller(username) or result_of(code, message, reason).cause not in (Cause.DENIED, Cause.INVALID):
             continue
-        consequence = world.consequences.get(LogPosition(seq, 0))
+        consequence = world.ends.get(seq)
         if consequence is None or not (consequence.differs or consequence.repetitions):
             world.still[owner] += 1
 
@@ -396,21 +409,19 @@ def _refused_still(store: Store, world: World) -> None:
 def _retried(store: Store, world: World) -> None:
     """Merge a controller's repeated attempts for one owner into one finding. The rest of its batch is not sent."""
     by_owner: dict[Retry, list[tuple[LogPosition, Consequence]]] = {}
-    for place in sorted(place for place, each in world.consequences.items() if each.retry is not None):
-        consequence = world.consequences[place]
+    tried = [(place, each) for place, each in world.consequences() if each.retry is not None]
+    for place, consequence in sorted(tried, key=itemgetter(0)):
         if consequence.retry is not None:
             by_owner.setdefault(consequence.retry, []).append((place, consequence))
     if not by_owner:
         return
     uids = orjson.dumps([retry.owner for retry in by_owner]).decode()
     ends = {str(uid): int(end) for uid, end in store.frame("owner_ends", uids=uids).rows()}
-    last = max(place.seq for place in world.consequences) // TICKS
+    last = max(place.seq for place, _ in world.consequences()) // TICKS
     for retry, ((first_place, first), *others) in by_owner.items():
         seconds = (ends.get(retry.owner, last) - first_place.seq // TICKS) / MICROSECONDS
         if first.result.cause != Cause.SUCCEEDS:
-            world.consequences[first_place] = first._replace(repetitions=attempts(retry, seconds))
+            world.put(first_place, first._replace(repetitions=attempts(retry, seconds)))
         causing_request = first.follows or first.own
         for place, other in others:
-            world.consequences[place] = other._replace(
-                result=NOT_SENT, follows=causing_request, root=False, denials=None
-            )
+            world.put(place, other._replace(result=NOT_SENT, follows=causing_request, root=False, denials=None))
