@@ -145,6 +145,7 @@ def exported(export: JSON) -> frozenset[GroupResource]:
     }
     for name in spec.get("latestResourceSchemas") or ():
         _, resource, group = (*str(name).split(".", 2), "", "")[:3]
+        # The name of a schema cannot hold an empty group, so the core group is `core`.
         resources.add(GroupResource("" if group == "core" else group, resource))
     return frozenset(resources)
 

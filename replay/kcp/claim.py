@@ -67,6 +67,7 @@ def _value(claim: JSON) -> str:
     """Return the label value of a claim: group, resource and identity in the JSON of `PermissionClaim` (`ToLabelKeyAndValue`)."""
     group = {"group": claim["group"]} if claim.get("group") else {}
     identity = {"identityHash": claim["identityHash"]} if claim.get("identityHash") else {}
+    # kcp hashes a claim without `verbs`, which Go writes as null.
     text = orjson.dumps({**group, "resource": claim["resource"], "verbs": None, **identity})
     return _base62(hashlib.sha224(text).digest())
 

@@ -166,6 +166,7 @@ def unknown_fields(schema: JSON, value: JSON, path: str = "", *, is_root: bool =
         fields, others = schema.get("properties") or {}, schema.get("additionalProperties")
         for name in sorted(value):
             at = f"{path}.{name}" if path else name
+            # The API server checks these fields of every object itself, whatever the schema declares.
             if is_root and name in ("apiVersion", "kind", "metadata"):
                 continue
             if name in fields:

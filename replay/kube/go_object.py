@@ -79,8 +79,10 @@ class _Decoder:
             if field is None:
                 self._unknown.append(_path([*place, (struct, name)]))
                 continue
+            # Go leaves a field with null at its zero value, like a missing one.
             if item is None:
                 continue
+            # A part that is identical in `old` already has the form of the Go type.
             if item is old_fields.get(name):
                 written[name] = item
                 continue

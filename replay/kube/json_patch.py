@@ -84,6 +84,7 @@ def _replace(document: JSON, operation: Mapping[str, Any]) -> JSON:
     value = operation.get("value")
     if path == "":
         if not isinstance(value, dict | list):
+            # The error that the server formats here is nil.
             raise JSONPatchError("replace operation value must be object or array: %!w(<nil>)")
         return value
     parent = _parent(document, path)
@@ -130,6 +131,7 @@ def _copy(document: JSON, operation: Mapping[str, Any], copied: int) -> tuple[JS
     path = _text(operation, "path", "copy operation failed to decode path: missing value")
     if _parent(document, path) is None:
         raise JSONPatchError(f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}")
+    # The server counts the bytes of the value as JSON.
     size = 0 if value is None else len(orjson.dumps(value))
     if copied + size > COPY_LIMIT:
         raise JSONPatchError(
@@ -268,6 +270,7 @@ def _copied(document: JSON, path: str) -> tuple[JSON, JSON, str]:
 
 def equal(one: JSON, other: JSON) -> bool:
     """Return whether two JSON values are the same. `true` is not 1, and 1 is not 1.0."""
+    # The list grows while it is read, so that deep values need no recursion.
     pairs = [(one, other)]
     for left, right in pairs:
         if left is right:
@@ -331,6 +334,7 @@ def _list_differences(path: str, old: list[JSON], new: list[JSON], operations: l
     for index in range(start, shorter - end):
         _differences(f"{path}/{index}", old[index], new[index], operations)
     added = range(shorter - end, len(new) - end)
+    # Items are removed from the end, so that no removal moves an item that is still to be removed.
     removed = reversed(range(shorter - end, len(old) - end))
     operations += [{"op": "add", "path": f"{path}/{index}", "value": new[index]} for index in added]
     operations += [{"op": "remove", "path": f"{path}/{index}"} for index in removed]

@@ -99,6 +99,7 @@ class Quantity(Struct, frozen=True):
         """Return -1, 0 or 1 if this amount is less than, equal to or greater than the other."""
         if self.sign != other.sign or self.sign == 0:
             return (self.sign > other.sign) - (self.sign < other.sign)
+        # With scales so far apart, the number of digits decides, and the common scale would need too many.
         if abs(self.scale - other.scale) > _MAX_SHIFT:
             return self.sign * (1 if _magnitude(self) > _magnitude(other) else -1)
         left, right, _ = _aligned(self, other)
@@ -145,9 +146,11 @@ def parse_quantity(text: str) -> Quantity:
         mantissa, precision = 1 << exponent, 15 - len(num) - exponent * 3 // 10 - 1
     else:
         precision = -1
+    # Short amounts are kept as int64, all others as big decimals (`ParseQuantity`).
     if precision >= 0 and scale - len(denom) >= _NANO:
         value = int(num + denom)
         if value * mantissa <= _INT64_MAX:
+            # A text that is surely canonical is kept as it is. Others are written anew when needed.
             canonical = _is_canonical(num + denom, value, scale - len(denom), format_)
             signed = -value * mantissa if text.startswith("-") else value * mantissa
             return Quantity(signed, scale - len(denom), format_, text=text if canonical else "")
@@ -198,6 +201,7 @@ def _rounded_away(value: int, scale: int, target: int) -> int:
     """Return the value at another scale, rounded away from zero."""
     if scale >= target:
         return int(value * 10 ** (scale - target))
+    # So small an amount rounds to one unit, without computing the digits.
     if target - scale > 2 * _MAX_SHIFT:
         return (value > 0) - (value < 0)
     quotient = -(-abs(value) // 10 ** (target - scale))

@@ -34,6 +34,7 @@ def secret_pattern(bodies: Iterable[JSON | PartialObject]) -> re.Pattern[str] | 
     if any(body is UNREADABLE for body in bodies):
         return _ANYTHING
     forms = {form for body in bodies for value in _values(body) for form in _forms(value)}
+    # The pattern takes the first alternative that matches, so a value must come before its own prefixes.
     longest_first = sorted(forms, key=lambda text: (-len(text), text))
     parts = [re.escape(text) if len(text) >= _SHORT else rf"(?<!\w){re.escape(text)}(?!\w)" for text in longest_first]
     return re.compile("|".join(parts)) if parts else None

@@ -254,6 +254,7 @@ class Schemas:
         spec = known_spec(definition)
         if spec is None:
             return self._custom.get(kind)
+        # The lister returns the identical `spec` until the definition is written again.
         schemas = self._defined.get((spec,))
         if schemas is None:
             schemas = self._defined.put((spec,), dict(_custom_schemas({"spec": spec}, self.types)))

@@ -127,6 +127,7 @@ class Client(Struct, frozen=True):
         Raise `CallError` if none comes.
         """
         deadline = time.monotonic() + timeout
+        # The server sends its own timeout to the webhook.
         query = f"timeout={duration_text(round(timeout * 1e9))}"
         shown = f'Post "{self.url}?{query}"'
         connection = _Connection(self.host, self.port, timeout, tls)
@@ -175,6 +176,7 @@ def _read(connection: _Connection, response: HTTPResponse, deadline: float) -> b
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             raise TimeoutError
+        # `http.client` drops the socket after the headers of a response that ends the connection.
         if connection.sock is not None:
             connection.sock.settimeout(remaining)
         part = response.read1(_CHUNK)

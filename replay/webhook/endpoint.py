@@ -77,6 +77,7 @@ def _decoded(body: bytes) -> Mapping[str, Any]:
 
 def _verified(review: Mapping[str, Any], uid: str, *, mutating: bool) -> Mapping[str, Any]:
     """Return the `response` of a review after the server's checks. Raise `_ResponseError`."""
+    # The checks are in the order of `VerifyAdmissionResponse`.
     api_version, kind = review.get("apiVersion"), review.get("kind")
     response = review.get("response")
     if not isinstance(response, dict):
@@ -145,6 +146,7 @@ class EndpointBackend:
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
         """Send all reviews concurrently, within a limit."""
+        # One review needs no thread.
         if len(reviews) == 1:
             return [self._ask(reviews[0])]
         if self._executor is None:

@@ -165,6 +165,7 @@ def _with_host_ports(container: StructFields) -> StructFields | None:
     ports = container.get("ports") or []
     if all(port.get("hostPort") for port in ports):
         return None
+    # Go leaves out a `hostPort` of zero, which a port without `containerPort` would get.
     filled = [port if port.get("hostPort") else {**port, "hostPort": port.get("containerPort", 0)} for port in ports]
     return {**container, "ports": [{k: v for k, v in port.items() if k != "hostPort" or v} for port in filled]}
 

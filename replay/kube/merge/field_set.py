@@ -50,6 +50,7 @@ def _decoded(fields: dict[str, JSON], at: OwnedPath) -> Iterator[OwnedPath]:
         if name == ".":
             continue
         path = (*at, _canonical(name))
+        # A part is a member itself if it has no children, or the child `.`.
         if not below or "." in below:
             yield path
         yield from _decoded(below, path)
@@ -141,6 +142,7 @@ def _fields_of_list(atom: ListAtom, value: JSON, at: OwnedPath) -> Iterator[Owne
         return
     for part, items in _items(atom, value).items():
         yield (*at, part)
+        # Duplicate items are owned as a whole (`toFieldSetWalker.visitListItems`).
         if len(items) == 1:
             yield from _fields(atom.element, items[0], (*at, part))
 
@@ -199,6 +201,7 @@ class _Compared:
         if new is _ABSENT:
             in_leaf = self._handle(was, old, new, at, in_leaf=in_leaf)
         else:
+            # If the type of the value changes, it is compared as both types (`compareWalker.compare`).
             if old is not _ABSENT and (was.map, was.scalar, was.list) != (becomes.map, becomes.scalar, becomes.list):
                 self._handle(was, old, new, at, in_leaf=in_leaf)
             in_leaf = self._handle(becomes, old, new, at, in_leaf=in_leaf)
@@ -241,6 +244,7 @@ class _Compared:
         one, other = _items(atom, old), _items(atom, new)
         for part in one.keys() | other.keys():
             left, right, path = one.get(part, []), other.get(part, []), (*at, part)
+            # Several items with one key are compared as if their list were atomic.
             if len(left) <= 1 and len(right) <= 1:
                 mine, theirs = (each[0] if each else _ABSENT for each in (left, right))
                 self.compare(atom.element, mine, theirs, path, in_leaf=in_leaf)
@@ -302,6 +306,7 @@ def _without(atom: Atom, value: JSON, removed: dict[str, Any]) -> JSON:
 
 
 def _map_without(atom: MapAtom, value: JSON, removed: dict[str, Any]) -> JSON:
+    # An atomic map is removed as a whole (`removingWalker.doMap`).
     if atom.atomic or not isinstance(value, dict):
         return None
     fields = {}
@@ -313,6 +318,7 @@ def _map_without(atom: MapAtom, value: JSON, removed: dict[str, Any]) -> JSON:
 
 
 def _list_without(atom: ListAtom, value: JSON, removed: dict[str, Any]) -> JSON:
+    # An atomic list is removed as a whole (`removingWalker.doList`).
     if not atom.associative or not isinstance(value, list):
         return None
     items = []

@@ -48,6 +48,7 @@ def apply_configuration(atom: Atom, live: JSON, patch: JSON, *, replaces_atomics
         _check_patch(atom, patch)
     elif errors := list(_validate(atom, patch, allow_duplicates=False)):
         raise MergeError(f"failed to convert patch object to typed object: {_joined(errors)}")
+    # The slower check runs only to find the texts of the errors.
     if not _conforms(atom, live) and (errors := list(_validate(atom, live, allow_duplicates=True))):
         raise MergeError(f"failed to convert original object to typed object: {_joined(errors)}")
     merged = _merge(atom, live, patch)
@@ -140,6 +141,7 @@ def _validate_map(atom: MapAtom, value: dict[str, JSON], allow_duplicates: bool)
     for name in sorted(value):
         inner = atom.fields.get(name, atom.element)
         if inner is None:
+            # Upstream stops at the first unknown field.
             yield _ValidationError(f".{name}", "field not declared in schema")
             return
         for error in _validate(inner, value[name], allow_duplicates=allow_duplicates):
@@ -269,6 +271,7 @@ def _merged_order(ours: list[Any], theirs: list[Any]) -> Iterator[tuple[str, int
                 yield "theirs", right
                 left, right, next_shared = left + 1, right + 1, next(shared, _ABSENT)
                 continue
+            # This shared item comes later in the patch. It is merged there.
             if ours[left] in their_set and next_shared is not _ABSENT and next_shared != ours[left]:
                 left += 1
                 continue
@@ -277,6 +280,7 @@ def _merged_order(ours: list[Any], theirs: list[Any]) -> Iterator[tuple[str, int
                 yield "ours", left
                 left += 1
                 continue
+            # This shared item came earlier in the patch. It is already merged.
             if ours[left] in merged_keys:
                 left += 1
         if right < len(theirs):

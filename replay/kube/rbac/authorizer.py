@@ -89,6 +89,7 @@ class Grants:
         """Return which bindings allow a request of the user in the namespace. Equal requests are decided once."""
         key: tuple[str, ...]
         if attributes.is_resource_request:
+            # A name that no rule names has the same verdict as any other such name.
             name = attributes.name if attributes.name in self.names else ""
             key = (attributes.verb, attributes.api_group, attributes.resource, attributes.subresource, name)
         else:
@@ -290,6 +291,7 @@ class RBACAuthorizer:
 
         If several bindings allow, the first by name gives the reason.
         """
+        # The server asks the authorizer of this group before RBAC, and it gives no reason.
         if MASTERS_GROUP in attributes.user.groups:
             return AuthorizationDecision(allowed=True)
         verdict = self._roles.decide(attributes)
@@ -327,6 +329,7 @@ class RBACAuthorizers:
         authorizer = RBACAuthorizer(world())
         if objects:
             if len(self._authorizers) >= MOST_AUTHORIZERS:
+                # The oldest one goes first: the log is read in order, so it is the least likely to be needed again.
                 del self._authorizers[next(iter(self._authorizers))]
             self._authorizers[key] = (others, objects, authorizer)
         return authorizer
@@ -395,10 +398,12 @@ def _resource_matches(entry: str, attributes: AuthorizationAttributes) -> bool:
 
 
 def _url_matches(entry: str, path: str) -> bool:
+    # The server removes all asterisks at the end (`strings.TrimRight`).
     return entry in ("*", path) or (entry.endswith("*") and path.startswith(entry.rstrip("*")))
 
 
 def _refusal(errors: Sequence[str]) -> str:
     if not errors:
         return ""
+    # Several errors are written as by `utilerrors.NewAggregate`.
     return f"RBAC: {errors[0]}" if len(errors) == 1 else f"RBAC: [{', '.join(errors)}]"
