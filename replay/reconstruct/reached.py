@@ -16,7 +16,7 @@ from replay.audit.event import RequestRecord, annotations_of
 from replay.kcp.annotation import OWN_PREFIXES
 from replay.kube.attributes import Missing
 from replay.reconstruct.collection import is_pending
-from replay.reconstruct.history.effect import UNRESOLVED, VERSION_NAMED
+from replay.reconstruct.history.effect import UNRESOLVED, UNTYPED, VERSION_NAMED
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import OldObjects, deletion_began_before, sent_revision
 from replay.reconstruct.record.body import BodyShape, revision
@@ -95,7 +95,9 @@ def _connected(code: int, message: str) -> RequestProgress:
     return RequestProgress(Reached.VALIDATION, "it failed after admission")
 
 
-def _by_message(code: int, message: str, resource: str) -> RequestProgress | None:
+def _by_message(  # noqa: PLR0911 - one return per message
+    code: int, message: str, resource: str
+) -> RequestProgress | None:
     """Return what a failure's message tells."""
     if wording := wording_of(message, resource):
         is_late = wording.phase is RefusalPhase.AFTER_VALIDATION
@@ -110,6 +112,8 @@ def _by_message(code: int, message: str, resource: str) -> RequestProgress | Non
         return RequestProgress(
             Reached.FAILED_BEFORE, "RBAC's escalation check did not find a role, which runs before the policies"
         )
+    if message.startswith(UNTYPED):
+        return RequestProgress(Reached.FAILED_BEFORE, "what it applies does not fit the kind of the object")
     if code == 404 and message.startswith('namespaces "'):
         return RequestProgress(Reached.FAILED_BEFORE, "its namespace did not exist")
     if "admission webhook" in message:

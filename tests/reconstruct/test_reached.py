@@ -56,6 +56,15 @@ CASES: list[tuple[str, str, dict[str, Any], Reached]] = [
         Reached.VALIDATION,
     ),
     ("a mutating policy denied it", "create", {"code": 403, "message": MUTATING_DENIED}, Reached.VALIDATION),
+    (
+        "it applied what does not fit the kind",
+        "patch",
+        {
+            "code": 500,
+            "message": "failed to create typed patch object (/w; example.com/v1, Kind=W): .spec: expected map",
+        },
+        Reached.FAILED_BEFORE,
+    ),
     ("RBAC saw an escalation", "update", {"code": 403, "message": ESCALATION}, Reached.FAILED_BEFORE),
     ("a limit refused it", "create", {"code": 403, "message": LIMIT}, Reached.FAILED_BEFORE),
     ("forbidden by nobody knows what", "create", {"code": 403, "message": "no"}, Reached.UNKNOWN),

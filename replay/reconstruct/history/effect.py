@@ -25,11 +25,10 @@ VERSION_NAMED = "resourceVersion should not be set on objects to be created"
 """Text of `storage.ErrResourceVersionSetOnCreate`."""
 UNRESOLVED = "unsupported role reference kind: "
 """Text of RBAC's escalation check for a binding without a role (`pkg/registry/rbac/validation`)."""
-_NOT_STORED = ("failed to create typed patch object (", VERSION_NAMED, UNRESOLVED)
-"""Errors without a status of their own, answered with 500 before anything is stored.
-
-The first is an apply that fits no schema.
-"""
+UNTYPED = "failed to create typed patch object ("
+"""Text for an apply that does not fit the schema of its kind, before admission (`structuredMergeManager.Apply`)."""
+_NOT_STORED = (UNTYPED, VERSION_NAMED, UNRESOLVED)
+"""Errors without a status of their own, answered with 500 before anything is stored."""
 _SUCCESS = "Success"
 """Text of a `Status` that is the answer itself.
 

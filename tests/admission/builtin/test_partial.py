@@ -17,12 +17,13 @@ from msgspec.structs import replace
 
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.plugin import Plugin
+from replay.admission.builtin.resource_quota.plugin import ResourceQuota
 from replay.admission.builtin.run import PluginResult, ask
 from replay.kube.admission_request import attributes_of
-from replay.kube.attributes import Attributes, Missing, PartialObject
-from replay.kube.gvk import GroupVersionKind
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
-from replay.pipeline.plugin.world import PluginWorld, configured_plugin, read_config
+from replay.pipeline.plugin.world import PluginConfig, PluginWorld, configured_plugin, read_config
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 from tests.admission.builtin.test_corpus import CONFIGS, SHARED
 
@@ -112,3 +113,30 @@ def test_an_answer_is_that_of_the_whole_object_or_unknown(config: Path) -> None:
         if attributes.resource.resource == "pods" or plugin.name != "PodSecurity":
             # Pod Security never refuses other objects: where their fields are unknown, it does not warn either.
             assert found.validate == whole.validate
+
+
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "q", "namespace": "n"},
+    "status": {"used": {}},
+}
+SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "n", "resourceVersion": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_known"), [("services", True), ("count/services", True), ("services.loadbalancers", False)]
+)
+def test_a_quota_of_a_number_of_objects_reads_none_of_an_update(name: str, is_known: bool) -> None:
+    hard = {name: "1"}
+    quota = {**QUOTA, "spec": {"hard": hard}, "status": {"hard": hard, "used": hard}}
+    world = PluginWorld(PluginConfig("ResourceQuota"), [quota])
+    world.mention("n")
+    kind, resource = GroupVersionKind("", "v1", "Service"), GroupVersionResource("", "v1", "services")
+    old = PartialObject({**SERVICE, "spec": Missing("oldObject.spec", UNKNOWN)}, (Missing("oldObject.spec", UNKNOWN),))
+    new = {**SERVICE, "spec": {"type": "LoadBalancer"}}
+    attributes = Attributes(
+        Operation.UPDATE, kind, resource, "", "n", "s", UserInfo("jane"), object=new, old_object=old
+    )
+    found = ask(ResourceQuota.configured(None, {}), attributes, world.cluster)
+    assert (found.unknown is None) is is_known

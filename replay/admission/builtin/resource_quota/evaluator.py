@@ -67,6 +67,8 @@ class Evaluator(Struct, frozen=True):
     has_scopes: bool = False
     reads_objects: bool = True
     """A flag that the usage depends on an object's content, and not only on its existence."""
+    fixed: frozenset[str] = frozenset()
+    """The names of which each object uses one, whatever it contains."""
 
 
 @lru_cache(maxsize=1024)
@@ -188,7 +190,9 @@ _SPECIAL: Final = {
     GroupResource("", "pods"): Evaluator(
         _pod_handles, counts_as_pod_resource, pod_usage, pod_is_in, missing_constraints, has_scopes=True
     ),
-    GroupResource("", "services"): Evaluator(_is_written, _SERVICES.__contains__, _service_usage),
+    GroupResource("", "services"): Evaluator(
+        _is_written, _SERVICES.__contains__, _service_usage, fixed=frozenset({"count/services", "services"})
+    ),
     GroupResource("", "persistentvolumeclaims"): Evaluator(
         _claim_handles, _counts_as_claim, _claim_usage, claim_is_in, has_scopes=True
     ),

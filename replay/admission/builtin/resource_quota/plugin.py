@@ -197,13 +197,16 @@ def _check(
     interesting = [quota for quota in quotas if matches(evaluator, quota, obj)]
     if message := next(filter(None, (_unready(evaluator, quota, obj) for quota in interesting)), ""):
         return review.forbidden(message)
+    covered = {name for quota in interesting for name in _counted(evaluator, quota)}
+    is_update = review.attributes.operation is Operation.UPDATE and _is_stored(review.old_object)
+    if is_update and not limited and covered <= evaluator.fixed:
+        return {}  # it uses as much as before, whatever the objects contain
     usage = evaluator.usage(obj, review.time)
     if negative := sorted(name for name, value in usage.items() if value.sign < 0):
         return review.forbidden(f"quota usage is negative for resource(s): {','.join(negative)}")
     deltas = _deltas(review, evaluator, interesting, usage)
     if not deltas:
         return {}
-    covered = {name for quota in interesting for name in _counted(evaluator, quota)}
     refusal = _uncovered(review, _limited_names(review, usage, limited) - covered, limited_scopes, in_scopes)
     return refusal if refusal is not None else _used_afterwards(review, interesting, deltas)
 
