@@ -106,6 +106,7 @@ class GatekeeperBackend:
             answer = mutate(self._policies, request, self._namespace)
         else:
             answer = validate(self._policies, request, self._namespace, lambda: self._inventory, attributes=attributes)
+        # A known denial decides, whatever the constraints with unknown results say.
         if answer.undetermined and not answer.denials:
             return WebhookAnswer(unknown=tuple((key, Missing("webhook", why)) for key, why in answer.undetermined))
         if answer.code == 500:

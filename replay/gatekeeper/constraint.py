@@ -64,6 +64,7 @@ def constraint_of(value: JSON, template: ConstraintTemplate, *, prune: bool = Fa
     match = ((value.get("spec") or {}).get("match")) if isinstance(value.get("spec"), dict | None) else None
     for field in ("labelSelector", "namespaceSelector"):
         _check_selector((match or {}).get(field) if isinstance(match, dict) else None)
+    # The order of these checks is Gatekeeper's: only the first error is reported.
     if not _SUBDOMAIN.fullmatch(name) or len(name) > 253:
         raise RefusedError(
             "invalid Constraint: invalid name: \"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "

@@ -48,6 +48,7 @@ class Match(Struct, frozen=True):
         return (
             self.may_match(*group_kind_of(target.object))
             and self._scope_matches(target)
+            # None, for a cluster-scoped object, passes both tests.
             and (not self.namespaces or self._namespace_is_one_of(self.namespaces, target) is not False)
             and (
                 not self.excluded_namespaces or self._namespace_is_one_of(self.excluded_namespaces, target) is not True
@@ -98,6 +99,7 @@ class Match(Struct, frozen=True):
     def _name_matches(self, target: Matchable) -> bool:
         if fits(self.name, _metadata(target.object, "name")):
             return True
+        # The API server appends to `generateName`, so only a pattern with an open end can match it.
         if not self.name.endswith("*"):
             return False
         return fits(self.name, _metadata(target.object, "generateName"))

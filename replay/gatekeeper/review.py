@@ -175,6 +175,7 @@ def _violations(constraints: Sequence[Constraint], inputs: _Inputs, alike: Alike
             tuple(f for said in each for f in said.findings), tuple(u for said in each for u in said.undetermined)
         )
     assert template.rego is not None
+    # The inventory is no part of the request, by which earlier results are found.
     if template.rego.uses_inventory:
         return _violations_by_rego(template.rego, constraints, inputs)[0]
     keys = tuple(constraint.key for constraint in constraints)
@@ -221,6 +222,7 @@ def _violations_by_rego(rego: Program, constraints: Sequence[Constraint], inputs
                     finding = Finding(constraint, message[0], details, line)
                     results.append((_response(constraint, details, message[0]), finding))
         except ConflictError as error:
+            # The whole query fails, so that every constraint of the template reports the error.
             return Said(tuple(Finding(each, str(error)) for each in constraints), tuple(undetermined)), reads
         except (
             UnknownTouchedError,

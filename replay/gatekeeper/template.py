@@ -76,6 +76,7 @@ def template_of(value: JSON, engine: str = "") -> ConstraintTemplate:
     if "*" in operations and len(operations) > 1:
         raise RefusedError("if '*' is present, must not specify other operations")
     sources = _sources(target)
+    # Gatekeeper gives CEL priority over Rego.
     chosen = engine if engine in sources else CEL if CEL in sources else REGO if REGO in sources else ""
     if not chosen:
         raise RefusedError(

@@ -36,6 +36,7 @@ def two_sources(objects: Iterable[JSON], path: str = "") -> TwoSources:
         raise ReplayError("no ConstraintTemplate has both Rego and CEL (K8sNativeValidation)", path=path)
     kinds = {str(each["spec"]["crd"]["spec"]["names"]["kind"]): each for each in both.values()}
     constraints = [_denying(each) for each in own if group_of(each) == GROUP and each.get("kind") in kinds]
+    # A template without a constraint is compared with a constraint that matches everything.
     bare = sorted(kinds.keys() - {each["kind"] for each in constraints})
     constraints += (
         {"apiVersion": f"{GROUP}/v1beta1", "kind": kind, "metadata": {"name": kind.lower()}} for kind in bare

@@ -87,6 +87,7 @@ def mutate(policies: GatekeeperPolicies, request: Mapping[str, JSON], namespaces
         return Answer(undetermined=[("", str(error))])
     if after == before:
         return Answer()
+    # The request's namespace was set for matching only. The patch must not contain it.
     return Answer(object=_in_namespace(after, (value.get("metadata") or {}).get("namespace") or ""), patches=patches)
 
 
@@ -123,6 +124,7 @@ def validate(  # noqa: PLR0913, PLR0917 - the request, and what it meets
         if name and namespace is None:
             return _failed(f'failed to create augmentedReview: namespaces "{name}" not found')
         request = dict(request)
+        # The API server also sends a namespace for Namespaces. Gatekeeper removes it.
         if not name:
             request.pop("namespace", None)
         resultants = _expanded(policies, request, raw, namespace)

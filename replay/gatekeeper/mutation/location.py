@@ -89,6 +89,7 @@ def _tokens(text: str) -> list[_Token]:
         else:
             found.append(_Token(_SYMBOLS.get(character, "ERROR"), character))
             at += 1
+    # Two ends, because the parser looks at the token after the next one.
     return [*found, _Token("EOF", ""), _Token("EOF", "")]
 
 

@@ -344,6 +344,7 @@ def _check_image(parameters: Mapping[str, JSON]) -> None:
     domain, path, tag = (str(parameters.get(key) or "") for key in ("assignDomain", "assignPath", "assignTag"))
     if not (domain or path or tag):
         raise RefusedError("at least one of [assignDomain, assignPath, assignTag] must be set")
+    # Python's `$` also matches before a final line feed, Go's does not.
     if domain and (not _DOMAIN.search(domain) or domain.endswith("\n")):
         raise RefusedError(f"assignDomain {quote(domain)} must be a fully-qualified domain name or localhost")
     if path and not _is_path(path):

@@ -43,6 +43,7 @@ def ordered(body: tuple[Literal_, ...], bound: Bound, file: str, arities: Any) -
     found: list[Literal_] = []
     while left:
         waiting = []
+        # As in OPA (`reorderBodyForSafety`), each pass takes every literal whose variables are bound, as written.
         for literal in left:
             outputs = binds(literal, bound, outside, arities)
             if outputs is None:

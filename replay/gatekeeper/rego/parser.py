@@ -48,6 +48,7 @@ class _ModuleParser(TermParser):
     def __init__(self, text: str, file: str, *, is_v1: bool) -> None:
         """Start at the first token. Rego v1 has all keywords without an import."""
         super().__init__(tokens(text, file), file)
+        # `not { ... }` is the only keyword that always needs an import by its name.
         self.keywords = set(_FUTURE - {"not"}) if is_v1 else set()
         self.is_v1 = is_v1
 
@@ -208,6 +209,7 @@ class _ModuleParser(TermParser):
         if self.kind in ("=", ":="):
             self.next()
             value = self.expression()
+        # `p[x]` defines a set in Rego v0, and an object with the value true in v1.
         is_set = key is not None and value is None and not self.is_v1
         if key is not None and value is None and not is_set:
             value = Scalar(value=True, line=line)

@@ -139,6 +139,7 @@ def _check_entry(rules: Sequence[Rule] | None, entry: Path) -> None:
     """Raise RegoError if the entry rule cannot have members: a function, a number, a string, a boolean or null."""
     values = [rule.head.value for rule in rules or () if rule.head.key is None]
     if rules is None or (values and all(isinstance(value, Scalar) or value is None for value in values)):
+        # The position is in Gatekeeper's own module, which refers to the rule.
         raise RegoError(15, f"undefined ref: data.{'.'.join(entry)}[r]", "rego_type_error", "hooks.hooks_builtin")
 
 

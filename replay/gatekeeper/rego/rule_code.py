@@ -26,6 +26,7 @@ def rule_code(
             continue
         writer = FunctionWriter(names, file_of(rule))
         if is_entry:
+            # An unknown value ends only this rule: the others may still find violations.
             writer.line("try:")
             writer.indent += 1
         _clause(writer, rule, kind, is_entry=is_entry)

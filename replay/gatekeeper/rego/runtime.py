@@ -91,6 +91,7 @@ class Context:
 def replaced(context: Context, root: str, path: Sequence[str], value: Value) -> Context:
     """Return the context with another input or inventory, or with a part of it replaced."""
     if root == "input":
+        # The memo starts anew, because values of rules may depend on the replaced part.
         new = Context(_with_part(context.input, path, value), context.inventory, len(context.memo), context.left)
     else:
         new = Context(context.input, _with_part(context.inventory, path[1:], value), len(context.memo), context.left)
@@ -179,6 +180,7 @@ def values(context: Context, value: Value) -> Iterable[Value]:
         return value  # type: ignore[no-any-return]
     if kind is dict:
         context.spend(len(value))
+        # OPA iterates over objects by key.
         return [value[key] for key in sorted(value)] if len(value) > 1 else list(value.values())
     if kind is Set:
         context.spend(len(value.members))

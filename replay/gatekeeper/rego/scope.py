@@ -126,6 +126,7 @@ class Scope:
             case NegatedBody():
                 new = NegatedBody(self.body(expression.body, names)[0])
             case Infix(operator=":="):
+                # The right side first: it does not see the variables that the left side declares.
                 right = self.term(expression.right, names)
                 for name in variables_of(expression.left):
                     self._declare(name, names, declared, literal.line)

@@ -279,6 +279,7 @@ class TermParser:
         place, depth = self.place, self._depth
         key: Term | None = None
         try:
+            # Not from level 0, where `|` is an operator: here it ends the head.
             value = self._operation(1)
             if end == "}" and self.accept(":"):
                 key, value = value, self._operation(1)

@@ -222,6 +222,7 @@ def members_of(value: Set) -> list[Value]:
     return sorted(members.values(), key=ORDER)
 
 
+# The ranks 4 and 5 are those of variables and references, which no value is.
 _RANK = {type(None): 0, bool: 1, int: 2, Number: 2, str: 3, list: 6, dict: 7, PartialObject: 7, Object: 7, Set: 8}
 
 
@@ -324,6 +325,7 @@ def from_json(value: Any) -> Value:
         items = [from_json(item) for item in value]
         return value if all(map(_is, items, value)) else items
     if kind is int:
+        # From a million on, `FormatFloat` with 'g' writes an exponent.
         return value if -1_000_000 < value < 1_000_000 else _double(float(value))
     if kind is Missing:
         return UnknownValue(value.reason)

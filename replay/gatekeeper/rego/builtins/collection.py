@@ -62,6 +62,7 @@ def _get(value: Value, key: Value, default: Value) -> Value:
     if not isinstance(value, dict | Object):
         return wrong(value)
     if type(key) is not list:
+        # Not for the result: it only raises if the key is unknown.
         wrong(key)
         found = step(value, key)
         return default if found is UNDEFINED else found
@@ -74,6 +75,7 @@ def _get(value: Value, key: Value, default: Value) -> Value:
 
 @builtin("object.keys", "o")
 def _keys(value: Value) -> Value:
+    # A field with an unknown value may also be absent.
     wrong(*(item for _, item in pairs_of(value)))
     return Set(key for key, _ in pairs_of(value))
 

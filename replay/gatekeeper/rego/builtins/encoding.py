@@ -64,6 +64,7 @@ def _write(value: Value, parts: list[str], left: list[int]) -> None:
         case dict() | Object():
             parts.append("{")
             named = (
+                # Keys that are no strings are written as JSON, and Go's encoder sorts the texts.
                 sorted((key if type(key) is str else _marshal(key), item) for key, item in pairs_of(value))
                 if isinstance(value, Object)
                 else pairs_of(value)
@@ -276,6 +277,7 @@ def _query_encode_object(value: Value) -> Value:
 def _query_decode_object(text: str) -> Value:
     found: dict[str, list[str]] = {}
     for pair in text.split("&"):
+        # Go's `url.ParseQuery` refuses semicolons.
         if ";" in pair:
             raise BuiltinError
         if pair:

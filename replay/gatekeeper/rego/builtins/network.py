@@ -40,6 +40,7 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         found = ipaddress.ip_address(text)
     except ValueError:
         return None
+    # Go's `net.IP` does not tell an IPv4-mapped address from the IPv4 address.
     mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
     return mapped or found
 
@@ -127,6 +128,7 @@ def _merge(values: Value) -> Value:
             raise BuiltinError
         address = _address(text)
         if isinstance(address, ipaddress.IPv4Address):
+            # An address without a length gets that of its class (`IP.DefaultMask`).
             first = int(address) >> 24
             length = 8 if first < 128 else 16 if first < 192 else 24
             networks.append(ipaddress.ip_network(f"{address}/{length}", strict=False))

@@ -142,6 +142,7 @@ def _whole(value: int) -> int:
 def _round(a: int | Number) -> Value:
     exact = fraction_of(a)
     half = Fraction(1, 2)
+    # As in OPA, the half is added first, at 64 bits, and the fraction is cut off then.
     return _whole(int(rounded(exact - half) if exact < 0 else rounded(exact + half)))
 
 
@@ -263,6 +264,7 @@ def _count(value: Value) -> Value:
     if kind is list or kind is str:
         return len(value)
     if kind is dict:
+        # A field with an unknown value may also be absent.
         return len(value) if UnknownValue not in map(type, value.values()) else wrong(*value.values())
     if kind is Set:
         return len(value.members)
@@ -282,6 +284,7 @@ def _numbers(values: Value) -> list[int | Number]:
 def _sum(values: Value) -> Value:
     found = _numbers(values)
     if all(type(value) is int and -_EXACT <= value < _EXACT for value in found):
+        # OPA adds machine integers, which wrap around silently.
         return (sum(found) + _EXACT) % (2 * _EXACT) - _EXACT  # type: ignore[arg-type]
     total = Fraction(0)
     for value in found:
@@ -312,6 +315,7 @@ def _min(values: Value) -> Value:
     best: Value = UNDEFINED
     is_set = type(values) is Set
     for value in iterate(values):
+        # OPA starts the minimum of a set from null, so a null in the set never stays the minimum.
         if best is UNDEFINED or (is_set and best is None) or compare(best, value) >= 0:
             best = value
     return best

@@ -93,6 +93,7 @@ def _split(pattern: str, text: str) -> Value:
     begin = end = 0
     for match in _all_matches(pattern, text, -1):
         end = match.start()
+        # As in Go's `Regexp.Split`, an empty match at the start splits nothing off.
         if match.end() != 0:
             parts.append(text[begin:end])
         begin = match.end()
@@ -159,6 +160,7 @@ def _glob_match(pattern: Value, delimiters: Value, text: Value) -> Value:
     elif type(delimiters) is list:
         if any(type(item) is not str or len(item) != 1 for item in delimiters):
             return wrong(*delimiters)
+        # No delimiters at all is null; an empty array stands for the default.
         separators = "".join(delimiters) or "."
     else:
         return wrong(delimiters)
@@ -193,6 +195,7 @@ def _glob_part(pattern: str, at: int, separators: str, *, is_inner: bool) -> tup
             out += re2.escape(pattern[at + 1])
             at += 2
         elif character == "*":
+            # `**` also matches delimiters.
             is_super = pattern[at + 1 : at + 2] == "*"
             out += ".*" if is_super else f"{one}*"
             at += 2 if is_super else 1

@@ -115,6 +115,7 @@ def _instant(value: Value) -> _Instant:
 def _zone(name: str) -> tzinfo:
     if name == "Local":
         raise UnknownTouchedError("the local zone of the server is not known")
+    # Go's `time.LoadLocation` refuses such names before it looks for a file.
     if ".." in name or name.startswith(("/", "\\")):
         raise BuiltinError
     try:
@@ -146,6 +147,7 @@ def _add_date(value: Value, years: int, months: int, days: int) -> Value:
     at = instant.at
     year, month = divmod((at.year + years) * 12 + at.month - 1 + months, 12)
     try:
+        # Like Go's `AddDate`: a day that the month does not have runs over into the next month.
         first = at.replace(year=year, month=month + 1, day=1, tzinfo=None) + timedelta(days=at.day - 1 + days)
         moved = first.replace(tzinfo=at.tzinfo)
         seconds = round((moved - _EPOCH).total_seconds()) if at.tzinfo is UTC else int(moved.timestamp())
