@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from replay.cli.app import app
-from replay.errors import AuditLogError
+from replay.errors import AuditLogError, NoLogError
 
 # Nothing is imported here that begins a thread: a process with more than one is not forked.
 BROKEN = (
@@ -52,18 +52,24 @@ def test_the_same_bytes(short_sample: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("content", "error"),
+    ("content", "kind", "error"),
     [
-        (None, "audit.jsonl: no such file"),
+        (None, NoLogError, "audit.jsonl: no such file"),
         (
             "nonsense\n",
+            AuditLogError,
             "audit.jsonl: no audit event: 1 of 1 unusable lines are `malformed` (the line is not one JSON object)",
         ),
     ],
     ids=["no file", "no event"],
 )
 def test_the_same_errors(
-    content: str | None, error: str, short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: str | None,
+    kind: type[AuditLogError],
+    error: str,
+    short_sample: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if content is not None:
         (tmp_path / "audit.jsonl").write_text(content, encoding="utf-8")
@@ -71,7 +77,7 @@ def test_the_same_errors(
     assert run(tmp_path, COMMAND, *arguments, "--workers", 2) == (2, "", f"replay: {error}\n")
     monkeypatch.chdir(tmp_path)
     alone = CliRunner().invoke(app, ["run", *map(str, arguments), "--workers", "1"])
-    assert (type(alone.exception), str(alone.exception)) == (AuditLogError, error)
+    assert (type(alone.exception), str(alone.exception)) == (kind, error)
 
 
 def test_an_error_of_its_own_is_told_with_where_it_was(short_sample: Path, tmp_path: Path) -> None:
