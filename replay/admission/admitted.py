@@ -46,14 +46,20 @@ UNCHANGED: Final = Admitted()
 
 
 class Made(NamedTuple):
-    """The decisions of all sets, and the result of each mutating phase. `admitted` is None if the results are unknown."""
+    """The decisions of all sets, and the result of each mutating phase.
+
+    `admitted` is None if the results are unknown.
+    """
 
     decisions: list[Decision]
     admitted: Sequence[Admitted] | None
 
 
 def carried(recorded: Object, validated: Object, changes: Changes) -> Patch | Object:
-    """Return the way from a recorded object to the validated one: a patch, or the validated object if a part is unknown."""
+    """Return the way from a recorded object to the validated one.
+
+    It is a patch, or the validated object if a part is unknown.
+    """
     if validated is recorded:
         return ()
     return changes(recorded, validated) if type(recorded) is dict and type(validated) is dict else validated

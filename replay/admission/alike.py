@@ -105,7 +105,10 @@ Projection = Callable[[PlainBindings], ProjectionKey | None]
 
 
 class _Node(Struct):
-    """Part of a footprint at one place: whether everything below is read, and the parts that lead on, by name or any."""
+    """Part of a footprint at one place.
+
+    It says whether everything below is read, and holds the parts that lead on, by name or any.
+    """
 
     is_read: bool = False
     names: dict[str, _Node] = field(default_factory=dict)

@@ -86,7 +86,10 @@ class _Mutation(NamedTuple):
 
 
 class Chain:
-    """The plugins of several manifest sets. The first set is the baseline, which was in force when the log was written."""
+    """The plugins of several manifest sets.
+
+    The first set is the baseline, which was in force when the log was written.
+    """
 
     def __init__(  # noqa: PLR0913 - what a cluster consists of
         self,
@@ -160,7 +163,10 @@ class Chain:
         attributes: Attributes,
         lister: Lister,
     ) -> list[Decision]:
-        """Return the decision of each set about a request whose mutating results are known; arguments as for `decide`."""
+        """Return the decision of each set about a request whose mutating results are known.
+
+        The arguments are those of `decide`.
+        """
         asking = self.asking(original, attributes, lister, _NO_BACKENDS)
         try:
             recorded, objects = asking.sides[0].attributes.object, dict[int, Object]()
@@ -180,7 +186,10 @@ class Chain:
         lister: Lister,
         backends: Backends = _NO_BACKENDS,
     ) -> list[Decision]:
-        """Return each set's decision in the mutating phase, for a request that got no further; arguments as for `decide`."""
+        """Return each set's decision in the mutating phase, for a request that got no further.
+
+        The arguments are those of `decide`.
+        """
         asking = self.asking(original, attributes, lister, backends)
         try:
             mutations = self._mutations(self._admitting(asking), asking)
@@ -291,7 +300,10 @@ def _mutate(admitters: Sequence[Admitter], side: Side) -> _Mutation:
 def _validate(
     validating: Sequence[RequestValidator], objects: Sequence[Object], live: list[bool], asking: Asking
 ) -> list[list[Decision]]:
-    """Return, for each set that is still `live`, the decisions of the validating plugins up to the first that refuses."""
+    """Return the decisions of the validating plugins up to the first that refuses.
+
+    They are those of each set that is still `live`.
+    """
     parts: list[list[Decision]] = [[] for _ in live]
     for validator in validating:
         for index, decision in enumerate(validator(objects, asking, live)):

@@ -80,7 +80,10 @@ class ObjectConverter:
         return VersionedObjects(kind, convert(attributes.object, "object"), convert(attributes.old_object, "oldObject"))
 
     def _is_converted_by_name(self, source: GroupVersionKind, target: GroupVersionKind, lister: Lister) -> bool:
-        """Return whether only `apiVersion` changes: both are versions of a custom resource with conversion strategy `None`."""
+        """Return whether only `apiVersion` changes.
+
+        Both are then versions of a custom resource with the conversion strategy `None`.
+        """
         api_resource = self._discovery.of_kind(source)
         if api_resource is None or not api_resource.custom or source._replace(version=target.version) != target:
             return False

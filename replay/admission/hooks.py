@@ -125,7 +125,10 @@ class HookIndex(Generic[P, B, E, T]):
         matcher: Matcher,
         plan: Callable[[tuple[PlannedHook[P, B, E], ...]], T],
     ) -> None:
-        """Keep the hooks of each set in `sets`. `plan` makes a plan from the hooks of one set that may match, in order."""
+        """Keep the hooks of each set in `sets`.
+
+        `plan` makes a plan from the hooks of one set that may match, in order.
+        """
         self._sets = sets
         self._matcher = matcher
         self._plan = plan

@@ -146,9 +146,10 @@ def evaluations(  # noqa: PLR0913 - what an evaluation depends on
 
 
 class Evaluations:
-    """The evaluation of the expressions of one kind for one input, with one `Evaluation` per activation of a partly known input.
+    """The evaluation of the expressions of one kind for one input.
 
-    Costs of one are charged to the others only when the remaining budget is read.
+    Each activation of a partly known input has its own `Evaluation`. Costs of one are charged to the others only when
+    the remaining budget is read.
     """
 
     __slots__ = ("_budget", "_compiler", "_evaluations", "_exact", "_inputs", "_matching", "_variables")

@@ -39,10 +39,11 @@ NO_PARAMS: Params = (None,)
 
 
 def param_kind(kind: ParamKind, discovery: Discovery, lister: Lister) -> APIResource | ParamsError | Missing:
-    """Return the resource of a `paramKind`, or a `ParamsError` if it does not exist: then the whole policy is misconfigured.
+    """Return the resource of a `paramKind`.
 
-    A kind that discovery lacks may still be a custom one. That is only certain if the CRDs are known. Gatekeeper
-    creates those of constraints.
+    The result is a `ParamsError` if it does not exist, because the whole policy is then misconfigured. A kind that
+    discovery lacks may still be a custom one. That is only certain if the CRDs are known. Gatekeeper creates those of
+    constraints.
     """
     gvk = GroupVersionKind(*split_api_version(kind.api_version), kind.kind)
     api_resource = discovery.of_kind(gvk)
@@ -176,7 +177,10 @@ class GoParam(NamedTuple):
 
 
 def go_param(param: JSON | PartialObject | None) -> GoParam | None:
-    """Return a parameter of a built-in kind as mutations see it, None for other kinds (the mutating dispatcher does not wrap it)."""
+    """Return a parameter of a built-in kind as mutations see it, None for other kinds.
+
+    The mutating dispatcher does not wrap those.
+    """
     value = param.value if isinstance(param, PartialObject) else param
     if value is None:
         return None

@@ -164,7 +164,10 @@ def _selected(criteria: Iterable[MatchResources]) -> frozenset[str]:
 
 
 def _operations(match: MatchResources, where: tuple[str, str, str], mapper: EquivalentResourceMapper) -> set[str]:
-    """Return the operations that match criteria allow for `(group, resource, subresource)`; all operations without rules."""
+    """Return the operations that match criteria allow for `(group, resource, subresource)`.
+
+    Without rules, all operations are allowed.
+    """
     groups = {where[0]}
     if match.match_policy is MatchPolicy.EQUIVALENT:
         groups |= mapper.equivalent_groups(where[0], where[1])

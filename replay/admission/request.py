@@ -1,4 +1,7 @@
-"""`request` of CEL: the AdmissionRequest that `k8s.io/apiserver/pkg/admission/plugin/cel.CreateAdmissionRequest` builds."""
+"""`request` of CEL, which is an AdmissionRequest.
+
+Source: `k8s.io/apiserver/pkg/admission/plugin/cel.CreateAdmissionRequest`.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 def admission_request(
     attributes: Attributes, resource: GroupVersionResource, kind: GroupVersionKind
 ) -> JSON | PartialObject:
-    """Return the request as matched: `resource` and `kind` are the matched ones, `requestResource` and `requestKind` those sent.
+    """Return the request with the matched `resource` and `kind`.
 
-    As in the Go struct, empty strings, lists and maps are absent. `uid`, `object` and `oldObject` exist, empty,
-    although the declared type lacks these fields. `options` is null if the operation has none.
+    `requestResource` and `requestKind` are those that were sent. As in the Go struct, empty strings, lists and maps are
+    absent. `uid`, `object` and `oldObject` exist, empty, although the declared type lacks these fields. `options` is
+    null if the operation has none.
     """
     request: dict[str, Any] = {
         "uid": "",

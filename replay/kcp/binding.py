@@ -97,7 +97,10 @@ def system_resources() -> Iterable[APIResource]:
 
 
 def is_system(workspace: str) -> bool:
-    """Return whether a logical cluster belongs to kcp itself: not a workspace, not in a snapshot, without user policies."""
+    """Return whether a logical cluster belongs to kcp itself.
+
+    Such a cluster is no workspace, is in no snapshot, and has no user policies.
+    """
     return workspace.startswith("system:")
 
 

@@ -64,7 +64,10 @@ def _accepted(binding: JSON, resource: GroupResource) -> Iterator[JSON]:
 
 
 def _value(claim: JSON) -> str:
-    """Return the label value of a claim: group, resource and identity in the JSON of `PermissionClaim` (`ToLabelKeyAndValue`)."""
+    """Return the label value of a claim (`ToLabelKeyAndValue`).
+
+    It is made from group, resource and identity in the JSON of `PermissionClaim`.
+    """
     group = {"group": claim["group"]} if claim.get("group") else {}
     identity = {"identityHash": claim["identityHash"]} if claim.get("identityHash") else {}
     # kcp hashes a claim without `verbs`, which Go writes as null.

@@ -12,8 +12,9 @@ SCOPES = "authentication.kcp.io/scopes"
 
 
 def scoped_user(user: UserInfo, workspace: str) -> UserInfo:
-    """Return an impersonated user as admission sees it: confined to the request's workspace, unless system:masters impersonates.
+    """Return an impersonated user as admission sees it.
 
+    It is confined to the request's workspace, unless system:masters impersonates.
     `kcp-dev/kcp/pkg/server/filters.WithImpersonationScoping` does this after the audit event took the user.
     """
     extra = {**user.extra, SCOPES: (*user.extra.get(SCOPES, ()), f"cluster:{workspace}")}
@@ -24,9 +25,10 @@ MASTERS = "system:masters"
 
 
 class UnknownRolesAuthorizer:
-    """The server's authorizer without the workspace of the request in its context: without roles, it allows only system:masters.
+    """The server's authorizer without the workspace of the request in its context.
 
-    Its reason is added by `kcp-dev/kcp/pkg/authorization.Decorator.AddAnonymization`.
+    Without roles, it allows only system:masters. Its reason is added by
+    `kcp-dev/kcp/pkg/authorization.Decorator.AddAnonymization`.
     """
 
     def __init__(self, lister: Lister) -> None:

@@ -8,7 +8,10 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 
 
 def attributes_of(request: JSON) -> Attributes:
-    """Return the attributes of an `AdmissionRequest` as JSON. Raise KeyError, TypeError or ValueError for other values."""
+    """Return the attributes of an `AdmissionRequest` as JSON.
+
+    Raise KeyError, TypeError or ValueError for other values.
+    """
     kind, resource = (
         request.get("requestKind") or request["kind"],
         request.get("requestResource") or request["resource"],

@@ -87,7 +87,10 @@ class LabelSelector(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True):
-    """`RuleWithOperations`, and with `resource_names` a `NamedRuleWithOperations`. `scope` is *, Namespaced or Cluster."""
+    """`RuleWithOperations`, and with `resource_names` a `NamedRuleWithOperations`.
+
+    `scope` is *, Namespaced or Cluster.
+    """
 
     operations: tuple[str, ...]
     api_groups: tuple[str, ...]
@@ -295,7 +298,9 @@ class ManifestSet(Struct, frozen=True):
     down: frozenset[str] = frozenset()
     """The names of the webhooks that do not answer, in the rehearsal of an outage."""
     skips_reviews: bool = False
-    """A flag that webhooks are not called for `VIRTUAL_RESOURCES` either (gate `ExcludeAdmissionWebhookVirtualResources`).
+    """A flag that webhooks are not called for `VIRTUAL_RESOURCES` either.
+
+    Gate: `ExcludeAdmissionWebhookVirtualResources`.
     """
 
     def __eq__(self, other: object) -> bool:

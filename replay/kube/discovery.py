@@ -69,7 +69,10 @@ class Discovery:
         return tuple(gvr.version for gvr in self._by_resource if gvr.group == group and gvr.resource == resource)
 
     def with_crds(self, crds: Iterable[Mapping[str, Any]]) -> Discovery:
-        """Return this discovery with the resources of CustomResourceDefinitions (`apiextensions.k8s.io/v1`, plain JSON)."""
+        """Return this discovery with the resources of CustomResourceDefinitions.
+
+        They are plain JSON of `apiextensions.k8s.io/v1`.
+        """
         custom = custom_resources(crds)
         return Discovery([*self._by_resource.values(), *custom]) if custom else self
 
@@ -96,7 +99,10 @@ def builtin_discovery(minor: int | None = None) -> Discovery:
 
 
 def _decode(row: list[Any]) -> APIResource:
-    """Parse one row of the package data: `[group, version, resource, kind, namespaced, {subresource: [group, version, kind]}]`."""
+    """Parse one row of the package data.
+
+    It is `[group, version, resource, kind, namespaced, {subresource: [group, version, kind]}]`.
+    """
     group, version, resource, kind, namespaced, subresources = row
     return APIResource(
         GroupVersionResource(group, version, resource),
@@ -107,7 +113,10 @@ def _decode(row: list[Any]) -> APIResource:
 
 
 def _resources_of_crd(crd: Mapping[str, Any]) -> Iterable[APIResource]:
-    """Yield the served versions of a CRD (`apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go`)."""
+    """Yield the served versions of a CRD.
+
+    Source: `apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go`.
+    """
     spec = crd.get("spec") or {}
     names = spec.get("names") or {}
     group, plural, kind = spec.get("group"), names.get("plural"), names.get("kind")

@@ -34,7 +34,10 @@ def is_latest(image: str) -> bool:
 
 
 def _normalized(image: str) -> str:
-    """Return the reference with an explicit domain, so that the first component is not taken for one (`splitDockerDomain`)."""
+    """Return the reference with an explicit domain.
+
+    Otherwise its first component could be taken for one (`splitDockerDomain`).
+    """
     first, slash, _ = image.partition("/")
     is_domain = bool(slash) and ("." in first or ":" in first or first == "localhost" or first != first.lower())
     return image if is_domain else f"docker.io/{image}"

@@ -18,7 +18,10 @@ class Lister(Protocol):
         ...
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
-        """Return all objects of a kind in a namespace (None: all), sorted by namespace and name, or why they are unknown."""
+        """Return all objects of a kind in a namespace, sorted by namespace and name.
+
+        The namespace None means all. The result is `Missing` if the objects are unknown.
+        """
         ...
 
 

@@ -1,7 +1,7 @@
-"""Differences of built-in kinds in older minor versions from `data/schema.json`, for a server with default API versions.
+"""Differences of built-in kinds in older minor versions from `data/schema.json`.
 
-`data/minors.json` is made by `tests.tools.distill_minors`. Validation rules are not compared: the versions word them
-differently, but require the same.
+They are for a server with default API versions. `data/minors.json` is made by `tests.tools.distill_minors`. Validation
+rules are not compared: the versions word them differently, but require the same.
 """
 
 from __future__ import annotations

@@ -103,8 +103,9 @@ _BEFORE_TOKEN = rf"\1{REDACTED}"
 _TOKEN_FIELDS = frozenset({"token", "id_token", "refresh_token", "bearerToken", "client-key-data"})
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _encode = msgspec.json.Encoder().encode
-# A JSON Web Token, such as that of a service account: two base64url objects, each beginning with `{"`, and a signature. It may
-# follow other text without a space. Possessive quantifiers visit each run of letters once, because texts may be long.
+# A JSON Web Token, such as that of a service account: two base64url objects, each beginning with `{"`, and a signature.
+# It may follow other text without a space. Possessive quantifiers visit each run of letters once, because texts may be
+# long.
 _WEB_TOKEN = re.compile(r"(?<![\w-])((?:(?!eyJ)[\w-])*+)eyJ[\w-]{10,}+\.eyJ[\w-]{10,}+\.[\w-]*+")
 
 
@@ -139,8 +140,8 @@ def may_show_token(value: object) -> bool:
         text = _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError):  # a number or a text that is not JSON
         return True
-    # One of these occurs in every value with a token (`oken` is part of `token` and `bearerToken`). Plain substring searches
-    # are used because this runs for every request.
+    # One of these occurs in every value with a token (`oken` is part of `token` and `bearerToken`). Plain substring
+    # searches are used because this runs for every request.
     return b"oken" in text or b"eyJ" in text or b"client-key-data" in text or b"last-applied-configuration" in text
 
 

@@ -162,7 +162,10 @@ class Schema:
 
     @cached_property
     def patch_strategy(self) -> str:
-        """Return `x-kubernetes-patch-strategy` of a strategic merge patch: `merge`, `replace`, `retainKeys`, comma-separated."""
+        """Return `x-kubernetes-patch-strategy`: `merge`, `replace` and `retainKeys`, comma-separated.
+
+        A strategic merge patch uses it.
+        """
         return self._own_or_target("x-kubernetes-patch-strategy") or ""
 
     @cached_property
@@ -181,7 +184,10 @@ class Schema:
         return frozenset(self._target.get("required", ()))
 
     def constraint(self, name: str) -> Any:
-        """Return a constraint of a CustomResourceDefinition (`minimum`, `maxLength`, `pattern`, `enum`, ...), or None."""
+        """Return a constraint of a CustomResourceDefinition, or None.
+
+        Its name is `minimum`, `maxLength`, `pattern`, `enum` and so on.
+        """
         return self._own_or_target(name)
 
     @cached_property
@@ -274,7 +280,7 @@ class Schemas:
         return (group, version) in self._group_versions
 
     def is_foreign(self, kind: GroupVersionKind) -> bool:
-        """Return whether the OpenAPI document of the kind's own group version lacks it: no path there takes or returns it.
+        """Return whether no path in the OpenAPI document of the kind's own group version takes or returns the kind.
 
         Such kinds belong only to subresources of other groups: Scale, Eviction and TokenRequest.
         """

@@ -1,4 +1,7 @@
-"""The fields that selectors of built-in kinds may name besides name and namespace (`ToSelectableFields` of each strategy)."""
+"""Fields that selectors of built-in kinds may name besides name and namespace.
+
+Source: `ToSelectableFields` of each strategy.
+"""
 
 from __future__ import annotations
 

@@ -261,7 +261,10 @@ def namespace_labels(attributes: Attributes, lister: Lister) -> Labels | Missing
 
 
 def steady_labels(attributes: Attributes) -> Labels | None:
-    """Return the labels that steady criteria depend on, none for cluster scope, or None if the request itself matters."""
+    """Return the labels that steady criteria depend on.
+
+    There are none for cluster scope. None means that the request itself matters.
+    """
     if attributes.resource.resource == "namespaces":
         return None
     if not attributes.namespace:

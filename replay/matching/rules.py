@@ -1,4 +1,7 @@
-"""The match of a rule with a request (`k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules`), and excluded resources."""
+"""The match of a rule with a request, and excluded resources.
+
+Source: `k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ def matches_rule(rule: Rule, key: RuleKey) -> bool:
 
 
 def matches_resource(pattern: str, resource: str, subresource: str) -> bool:
-    """Return whether a pattern matches: `resource`, `resource/subresource`, `*`, `*/*`, `resource/*` or `*/subresource`."""
+    """Return whether a pattern matches.
+
+    Patterns are `resource`, `resource/subresource`, `*`, `*/*`, `resource/*` or `*/subresource`.
+    """
     resource_pattern, _, wanted_subresource = pattern.partition("/")
     return resource_pattern in (ANY, resource) and wanted_subresource in (ANY, subresource)
 
@@ -75,7 +81,10 @@ def is_excluded_from_policies(resource: GroupVersionResource, workspace: str = "
 
 
 def is_excluded_from_webhooks(resource: GroupVersionResource, *, skips_reviews: bool) -> bool:
-    """Return whether no webhook, static or API-based, evaluates a resource (`webhook/generic.isExcludedFromAllHooks`)."""
+    """Return whether no webhook, static or API-based, evaluates a resource.
+
+    Source: `webhook/generic.isExcludedFromAllHooks`.
+    """
     return skips_reviews and resource.group_resource in VIRTUAL_RESOURCES
 
 
@@ -88,5 +97,8 @@ def is_excluded_from_api_policies(resource: GroupVersionResource) -> bool:
 
 
 def is_excluded_from_api_webhooks(kind: GroupVersionKind) -> bool:
-    """Return whether only static webhooks evaluate a kind (`predicates/rules.IsExemptAdmissionConfigurationResource`)."""
+    """Return whether only static webhooks evaluate a kind.
+
+    Source: `predicates/rules.IsExemptAdmissionConfigurationResource`.
+    """
     return kind.group == GROUP and kind.kind in KINDS

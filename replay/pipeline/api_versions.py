@@ -22,7 +22,10 @@ _ORDER = list(Service)
 
 
 def api_version_uses(store: Store, versions: Versions) -> tuple[ApiVersionUse, ...]:
-    """Return users of versions that the candidate's server does not serve, then of later removals; most requests first."""
+    """Return users of versions that the candidate's server does not serve, then users of versions removed later.
+
+    Most requests come first.
+    """
     if not versions.differ:
         return ()
     removed = [each for each, lifecycle in LIFECYCLES.items() if lifecycle.removed <= versions.candidate.minor]

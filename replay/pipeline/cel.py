@@ -1,4 +1,7 @@
-"""Evaluates single expressions, from cases or with input documents, and returns the decision that a policy would make."""
+"""Evaluates single expressions, and returns the decision that a policy would make.
+
+The inputs are cases or documents.
+"""
 
 from __future__ import annotations
 
@@ -172,7 +175,10 @@ class _Run:
         return {"action": "deny", "evaluation": "deny", "message": decision.message, "reason": decision.reason}
 
     def _on_create(self, compiled: CompiledExpression) -> dict[str, str]:
-        """Return the server's answer for a new expression, if it differs: only the libraries of the minor before count."""
+        """Return the server's answer for a new expression, if it differs.
+
+        Only the libraries of the minor before count.
+        """
         previous, _ = self._new_compiler(self._version.previous)
         error = previous.compile(self._kind, self._expression).error
         return {"compile_error_on_create": error} if error is not None and error != compiled.error else {}

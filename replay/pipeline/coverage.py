@@ -1,4 +1,7 @@
-"""`replay coverage`: how much of a log can be decided for a manifest set, and the audit policy that records the rest."""
+"""`replay coverage`: the part of a log that can be decided for a manifest set.
+
+It also gives the audit policy that records the rest.
+"""
 
 from __future__ import annotations
 

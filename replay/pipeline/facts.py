@@ -95,8 +95,7 @@ NAMED = 3
 """Most names in one sentence."""
 MICROSECONDS = 1_000_000
 SKEW = 50_000
-"""Microseconds by which etcd, which orders the writes of several servers, may seem to reorder them although no clock is wrong.
-"""
+"""Microseconds by which etcd may seem to reorder the writes of several servers although no clock is wrong."""
 
 
 def health_notes(store: Store, job: Job) -> tuple[str, ...]:
@@ -130,7 +129,10 @@ def _silences(store: Store) -> Iterator[str]:
 
 
 def _files(store: Store) -> Iterator[str]:
-    """Yield a sentence if files overlap in time, as those of several API servers do, or are not in the order of their names."""
+    """Yield a sentence if files overlap in time, or are not in the order of their names.
+
+    Files of several API servers overlap.
+    """
     files = store.answer("log_files")
     overlapping = sum(later[1] < earlier[2] - MICROSECONDS for earlier, later in pairwise(files))
     if overlapping:
@@ -174,7 +176,10 @@ def _bindings(store: Store, job: Job) -> Iterator[str]:
 
 
 def _snapshot(store: Store, job: Job) -> Iterator[str]:
-    """Yield a sentence if most objects in both log and snapshot have different UIDs: the snapshot is of another cluster."""
+    """Yield a sentence if most objects in both log and snapshot have different UIDs.
+
+    The snapshot is then of another cluster.
+    """
     if not job.snapshot:
         return
     shown = {key_of(obj): str((obj.get("metadata") or {}).get("uid") or "") for obj in job.snapshot}

@@ -1,4 +1,7 @@
-"""`replay ingest --follow` and `--listen`: fills a store from a growing log and removes old data, until a signal ends it."""
+"""`replay ingest --follow` and `--listen`: fills a store from a growing log, until a signal ends it.
+
+Old data is removed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Webhooks that moved to static manifests, and the requests that only static ones get: policies, bindings, configurations."""
+"""Webhooks that moved to static manifests, and the requests that only static webhooks get.
+
+Those are about policies, bindings and webhook configurations.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ def moved_as_they_are(sets: tuple[ManifestSet, ManifestSet]) -> frozenset[str]:
 def newly_asked(
     store: Store, sets: tuple[ManifestSet, ManifestSet], discovery: Discovery, *, asked: frozenset[str] = frozenset()
 ) -> Iterator[str]:
-    """Yield a line for each moved webhook that is not in `asked`, if the log has requests that only static webhooks get."""
+    """Yield a line for each moved webhook that is not in `asked`.
+
+    There is none if the log has no requests that only static webhooks get.
+    """
     mapper = EquivalentResourceMapper(discovery)
     for phase in ("mutating", "validating"):
         before, after = (configurations_of(each, phase) for each in sets)

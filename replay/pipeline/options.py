@@ -1,4 +1,4 @@
-"""Options for how a command works, as opposed to its question, and its selection: policies, namespaces, users, a period."""
+"""Options that say how a command works, and the selection of policies, namespaces, users and a period."""
 
 from __future__ import annotations
 

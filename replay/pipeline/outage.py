@@ -164,7 +164,10 @@ def _steps(webhooks: Iterable[DownWebhook]) -> list[_Step]:
 
 
 def _client_limits(store: Store) -> Iterator[tuple[CoarseClass, int, int]]:
-    """Yield the time limits of clients for their own requests, in nanoseconds, with counts (`filters.WithRequestDeadline`)."""
+    """Yield the time limits of clients for their own requests, in nanoseconds, with counts.
+
+    Source: `filters.WithRequestDeadline`.
+    """
     for *columns, text, count in store.answer("request_limits"):
         for limit in _durations([text]):
             yield CoarseClass(*columns), limit, count

@@ -41,10 +41,11 @@ def length(text: str) -> timedelta | None:
 
 
 def instant(text: str, end: datetime, zone: tzinfo) -> datetime:
-    """Return the time of a text, in UTC: `7d`, `12h`, `30m` before the end of the log, or a time such as `2026-11-21 03:00`.
+    """Return the time of a text, in UTC.
 
-    Durations count from the last event, not from now: the same log and options give the same result. Times without a
-    zone are in `zone`. Raises ReplayError.
+    The text is `7d`, `12h` or `30m` before the end of the log, or a time such as `2026-11-21 03:00`. Durations count
+    from the last event, not from now: the same log and options give the same result. Times without a zone are in
+    `zone`. Raises ReplayError.
     """
     try:
         if (age := length(text)) is not None:

@@ -63,7 +63,10 @@ class ScanOptions(Struct, frozen=True, kw_only=True):
 
 
 def scan(scenario: Scenario, options: ScanOptions, progress: Progress) -> Scan:
-    """Return the candidate's decisions about all objects of the snapshot. Logs show who writes them. Raise ReplayError."""
+    """Return the candidate's decisions about all objects of the snapshot.
+
+    Logs show who writes them. Raise ReplayError.
+    """
     if scenario.cluster is None:
         raise ReplayError(
             "no snapshot: give a file of objects, as `replay snapshot` or `kubectl get -A -o json` writes it"

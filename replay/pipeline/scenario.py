@@ -86,11 +86,17 @@ class Scenario(Struct, frozen=True):
 
     @property
     def set_paths(self) -> tuple[Path, ...]:
-        """Return the paths of sets and snapshot. Bundles are left out, because they belong to no server of their own."""
+        """Return the paths of sets and snapshot.
+
+        Bundles are left out, because they belong to no server of their own.
+        """
         return tuple(path for path in (self.current, self.candidate, *self.add, self.cluster) if path is not None)
 
     def resolved(self) -> Scenario:
-        """Return the scenario with paths from one directory with `audit.*` and `candidate/`, where no option names them."""
+        """Return the scenario with paths from one directory with `audit.*` and `candidate/`.
+
+        Options that name them have precedence.
+        """
         directory = Path(self.logs[0]) if len(self.logs) == 1 and self.logs[0] != STDIN else None
         logs = sorted(directory.glob("audit.*")) if directory and (directory / "candidate").exists() else []
         if directory is None or not logs:

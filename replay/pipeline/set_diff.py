@@ -43,7 +43,10 @@ def diff_workspaces(folders: ShardFolders, versions: Versions) -> tuple[ObjectDi
 def _diff(
     path: str, current: Folder | None, planned: Folder, snapshot: Folder | None, versions: Versions
 ) -> Iterator[ObjectDiff]:
-    """Yield the differences of one workspace: policies, other objects, and policies that a new server no longer compiles."""
+    """Yield the differences of one workspace.
+
+    They are in policies, in other objects, and in policies that a new server no longer compiles.
+    """
     change = change_of(current, planned, snapshot, "")
     base = replace(union([] if current is None else [current]), objects=change.earlier)
     candidate = replace(union([planned]), objects=change.objects)

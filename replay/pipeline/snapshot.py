@@ -142,7 +142,10 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[_WantedResource]:
 
 
 def _inventory(sets: Iterable[ManifestSet]) -> Iterator[_WantedResource]:
-    """Yield the kinds that policy engines keep in memory for their policies, as Gatekeeper's `SyncSet` and `Config` name them."""
+    """Yield the kinds that policy engines keep in memory for their policies.
+
+    Gatekeeper's `SyncSet` and `Config` name them.
+    """
     for manifests in sets:
         for group, kind in (each for engine in engines_of(manifests) for each in engine.looked_up()):
             yield _WantedResource(

@@ -215,7 +215,10 @@ class Cluster:
         return (kind.group, kind.kind) in self._covered or kind in NONE_UNLESS_SHOWN
 
     def is_settled(self, kind: GroupVersionKind, at: int) -> bool:
-        """Return whether all objects of a kind are known and informers show no other state of them from a time on (microseconds)."""
+        """Return whether all objects of a kind are known, and informers show their last state from a time on.
+
+        The time is in microseconds.
+        """
         settled = at - CACHE_DELAY
         return self.is_covered(kind) and all(self._history(key).settled_before(settled) for key in self.keys(kind))
 
@@ -236,7 +239,10 @@ class Cluster:
             yield (kinds[resource].group, kinds[resource].kind, key.namespace, key.name), key
 
     def _named(self, key: ObjectKey) -> ObjectRef:
-        """Return the reference that a URL would give for an object; with an empty resource if its kind is not served."""
+        """Return the reference that a URL would give for an object.
+
+        The resource is empty if the kind is not served.
+        """
         kind = next((each for each in self.discovery if (each.kind.group, each.kind.kind) == key[:2]), None)
         return ObjectRef(key[0], kind.resource.resource if kind is not None else "", key[2], key[3])
 
@@ -273,7 +279,10 @@ class Listing:
     """The objects of a kind in one or all namespaces, listed once for all requests between two writes."""
 
     def __init__(self, keys: Sequence[ObjectKey], histories: Iterable[History]) -> None:
-        """Keep the objects. `keys` are all objects that ever existed, in list order. `histories` are their histories."""
+        """Keep the objects.
+
+        `keys` are all objects that ever existed, in list order. `histories` are their histories.
+        """
         self.keys = keys
         effects = [effect for history in histories for effect in history.effects]
         self._starts = sorted(effect.start for effect in effects)

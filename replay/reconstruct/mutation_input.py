@@ -44,7 +44,10 @@ def is_changed_by_webhook(exchange: Exchange) -> bool:
 
 
 def original_of_apply(exchange: Exchange) -> Known | Missing:
-    """Return the object before mutation of an apply that created it and that no mutator changed: the response without system fields."""
+    """Return the object before mutation of an apply that created it, if no mutator changed it.
+
+    It is the response without system fields.
+    """
     if not (exchange.succeeded and exchange.shape is BodyShape.OBJECT):
         return Missing("", "an apply configuration is defaulted by the server, and the response is not the object")
     if exchange.record.resource in _SET_BY_STRATEGY:

@@ -31,7 +31,9 @@ CREATED_BY_UPDATE = frozenset(
 )
 """Resources whose strategy has `AllowCreateOnUpdate` (`pkg/registry`). An apply creates objects of any resource."""
 _CREATING_SUBRESOURCE = ("", "services", "status")
-"""The only subresource whose strategy also has it, because it embeds that of the object (`core/service/strategy.go`, `serviceStatusStrategy`).
+"""The only subresource whose strategy also has it, because it embeds the strategy of the object.
+
+Source: `core/service/strategy.go`, `serviceStatusStrategy`.
 """
 
 _UPDATE, _CREATE, _EITHER = (Operation.UPDATE,), (Operation.CREATE,), (Operation.UPDATE, Operation.CREATE)
@@ -77,7 +79,10 @@ def _may_create(exchange: Exchange) -> bool:
 
 
 def _by_history(exchange: Exchange, history: History) -> tuple[Operation, ...]:
-    """Return the operations that fit the object's history before the request, or its first effect if the request precedes all."""
+    """Return the operations that fit the object's history before the request.
+
+    If the request precedes the history, its first effect decides.
+    """
     record = exchange.record
     state = history.at(record.received, record.stage_time)
     if isinstance(state, Known):

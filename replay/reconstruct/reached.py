@@ -33,7 +33,9 @@ _MUTATING_POLICY_DENIAL = re.compile(r"^policy (?:'[^']+' with binding '[^']+'|\
 _ESCALATION = re.compile(
     r"is attempting to grant RBAC permissions not currently held|must have cluster-admin privileges to use the aggregationRule"
 )
-"""Messages of RBAC's storage, which refuses between the mutating and the validating policies (`pkg/registry/rbac/*/policybased`).
+"""Messages of RBAC's storage, which refuses between the mutating and the validating policies.
+
+Source: `pkg/registry/rbac/*/policybased`.
 """
 APPLY_CONFLICT = "Apply failed with "
 """Start of the message for an apply to fields of other managers (`patcher.applyPatch`)."""
@@ -237,7 +239,10 @@ def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
 
 
 def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress | None:
-    """Handle a deletion of a pod that is already being deleted: it changes nothing and runs no policy (`Store.Delete`)."""
+    """Handle a deletion of a pod that is already being deleted.
+
+    It changes nothing and runs no policy (`Store.Delete`).
+    """
     if exchange.record.verb != "delete" or not exchange.succeeded or exchange.shape is not BodyShape.OBJECT:
         return None
     if not is_pending(exchange.response.json, exchange.request.json):
@@ -253,9 +258,10 @@ def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress |
 
 
 def _not_found(exchange: Exchange, history: History) -> RequestProgress:
-    """Return how far a request with a 404 came: not to admission if the object was gone before, otherwise possibly past it.
+    """Return how far a request with a 404 came.
 
-    If the object may have been gone before and nothing wrote to it meanwhile, it was gone.
+    It did not reach admission if the object was gone before, and may have passed it otherwise. If the object may have
+    been gone before and nothing wrote to it meanwhile, it was gone.
     """
     state = history.at(exchange.record.received, exchange.record.stage_time)
     is_settled = isinstance(state, Missing) and history.trusted and not _is_contended(exchange, history)

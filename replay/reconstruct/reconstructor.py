@@ -111,7 +111,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
             yield from requests if requests is not None else [self._set_aside(exchange)]
 
     def writes(self, records: Sequence[RequestRecord]) -> Iterator[Write]:
-        """Yield the creations, updates and patches among the requests, each with the object that its client asked for."""
+        """Yield the creations, updates and patches among the requests, each with the object of its client."""
         for exchange, writes in self._each(records, self._writes_of):
             nothing = Missing("", _unusable(exchange))
             yield from writes if writes is not None else [Write(exchange, self._set_aside(exchange), nothing, nothing)]
@@ -144,10 +144,10 @@ class Reconstructor(Struct, frozen=True, dict=True):
     def _each(
         self, records: Sequence[RequestRecord], make: Callable[[Exchange, OldObjects], Iterable[R]]
     ) -> Iterator[tuple[Exchange, list[R] | None]]:
-        """Yield the results of `make` for each selected record and its object's history, or None if the bodies are unusable.
+        """Yield the results of `make` for each selected record and its object's history.
 
-        If a body is not of the expected form, all bodies of the object are checked, and the unusable ones count as not
-        recorded.
+        The result is None if the bodies are unusable. If a body is not of the expected form, all bodies of the object
+        are checked, and the unusable ones count as not recorded.
         """
         history = ObjectHistory(records, self.cluster.discovery, self._olds)
         for index, record in enumerate(records):

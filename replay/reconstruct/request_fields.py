@@ -77,7 +77,10 @@ def _with_precondition(exchange: Exchange, options: JSON, old: Known | Missing) 
 
 
 def _with_grace_period(exchange: Exchange, options: JSON, old: Known | Missing) -> JSON | Missing:
-    """Return the options of a deletion with the grace period that the pod strategy chose (`podStrategy.CheckGracefulDelete`)."""
+    """Return the options of a deletion with the grace period that the pod strategy chose.
+
+    Source: `podStrategy.CheckGracefulDelete`.
+    """
     record = exchange.record
     if record.resource != "pods" or record.api_group:
         return options

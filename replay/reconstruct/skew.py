@@ -55,7 +55,8 @@ class TolerantReconstructor(Reconstructor, frozen=True):
                 and request.record.verb == "delete"
                 and request.record.code == 200
             ):
-                # Of several deletions with the same version in the response, policies ran only for the first. The order is unknown here.
+                # Of several deletions with the same version in the response, policies ran only for the first. The order
+                # is unknown here.
                 request.reached = Reached.UNKNOWN
                 request.reached_reason = "another deletion answered alike, and clocks do not tell which was first"
             yield request

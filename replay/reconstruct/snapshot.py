@@ -36,7 +36,10 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_snapshot(path: Path) -> list[JSON]:
-    """Return the API objects of a file or directory, including those in lists. Raise SnapshotError with file and line."""
+    """Return the API objects of a file or directory, including those in lists.
+
+    Raise SnapshotError with file and line.
+    """
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file() and _is_snapshot(file))
         if not files:

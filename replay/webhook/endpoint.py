@@ -184,7 +184,10 @@ class EndpointBackend:
 
 
 def _tls(webhook: Webhook, host: str) -> ClientTls:
-    """Return the TLS settings: only the webhook's `caBundle` is trusted if it has one, and the server name is the API server's."""
+    """Return the TLS settings.
+
+    Only the webhook's `caBundle` is trusted if it has one. The server name is the one that the API server uses.
+    """
     config = webhook.client_config
     bundle = config.ca_bundle.decode("ascii", "replace") if config.ca_bundle else None
     try:

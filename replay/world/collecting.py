@@ -230,7 +230,10 @@ class Collector(Struct, frozen=True):
 
 
 def _ended(meeting: Collecting, state: State) -> State:
-    """Return the state of an object after its deletion is requested, if finalizers keep it in the log and under the candidate."""
+    """Return the state of an object after a request to delete it.
+
+    Finalizers keep it both in the log and under the candidate.
+    """
     if not isinstance(state, Later):
         return state
     return Later(lambda: ended(state.content, meeting.exchange), state.touched)

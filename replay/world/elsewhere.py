@@ -144,7 +144,10 @@ class Elsewhere(Struct, frozen=True):
         return self.owned(step, live, known_of(original.object), new) if isinstance(original, Attributes) else new
 
     def _schemas(self, exchange: Exchange, lister: Lister) -> Schemas:
-        """Return the schemas in force for a request; those of custom resources come from the definitions in `lister`."""
+        """Return the schemas in force for a request.
+
+        Those of custom resources come from the definitions in `lister`.
+        """
         return self.reconstructor.cluster.schemas_of(exchange.record.workspace).seen_by(lister)
 
     def _applied(

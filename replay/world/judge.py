@@ -114,7 +114,10 @@ class Judge(Struct, frozen=True, dict=True):
         return self.breaks_definition(attributes.kind, known_of(attributes.object), old, lister)
 
     def elsewhere(self, request: ReplayRequest, lister: Lister) -> Judged:
-        """Return the candidate's decision and object for a request on another object, which no mutator has changed yet."""
+        """Return the candidate's decision and object for a request on another object.
+
+        No mutator has changed that object yet.
+        """
         decision = self.decision_elsewhere(request, lister)
         # Without a mutation the validating phase sees the object of the request. An undetermined decision may mutate
         # it.

@@ -22,7 +22,7 @@ TEMPLATES_OF = ("deployments",)
 
 
 def is_missing(owner: OwnerChange, step: WorldStep, is_creation: bool) -> bool:
-    """Return whether an owner's state leaves a controller no reason for a creation, or the garbage collector none for a deletion.
+    """Return whether an owner's state stops a creation by a controller, or a deletion by the garbage collector.
 
     A ReplicaSet is created for the current pod template of its Deployment
     (`pkg/controller/deployment/util.FindNewReplicaSet`).

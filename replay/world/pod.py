@@ -110,7 +110,10 @@ def makes_pods(record: RequestRecord) -> bool:
 
 
 class ControllerPods:
-    """The pods that one object gets only under the candidate: a Deployment by its ReplicaSets, a StatefulSet or a Job directly."""
+    """The pods that one object gets only under the candidate.
+
+    A Deployment gets them from its ReplicaSets, a StatefulSet or a Job directly.
+    """
 
     def __init__(self, steps: Sequence[reconstructor.RebuildStep], judge: Judge, elsewhere: Elsewhere) -> None:
         """Start before the first of `steps`, which are all requests of an object that gets pods (`makes_pods`)."""
@@ -125,7 +128,8 @@ class ControllerPods:
 
     def follow(self, step: WorldStep, branches: tuple[Branch, ...], *, is_alone: bool) -> None:
         """Process the object's state after a request. `is_alone` says that the object does not exist in the log."""
-        # Each template of a Deployment has its own pods. Those of a logged StatefulSet or Job have requests of their own.
+        # Each template of a Deployment has its own pods. Those of a logged StatefulSet or Job have requests of their
+        # own.
         template = self._wanted(branches) if is_alone or self._maker.kind == "ReplicaSet" else None
         key = b"" if template is None else template_key(template)
         logged = [] if is_alone or template is None else self._of_log()

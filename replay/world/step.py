@@ -163,7 +163,10 @@ class WorldStep:
 
     @cached_property
     def fails_anyway(self) -> bool:
-        """Return whether it failed in the log for a reason that the candidate shares: authorization, decoding, its own object."""
+        """Return whether the request failed in the log for a reason that does not depend on the candidate.
+
+        Such reasons are its authorization, its decoding and its own object.
+        """
         if self.exchange.succeeded:
             return False
         if self.logged.cause == Cause.DENIED:
@@ -191,9 +194,10 @@ class WorldStep:
 
     @property
     def conflicts(self) -> bool:
-        """Return whether the request names an outdated version under the candidate, and named one in the log or found no object there.
+        """Return whether the request names an outdated version under the candidate.
 
-        An eviction that policies refused reveals neither, because admission comes first.
+        In the log it named an outdated one too, or found no object. An eviction that policies refused reveals neither,
+        because admission comes first.
         """
         is_open = self.record.subresource == "eviction" and self.logged.cause == Cause.DENIED
         is_told = is_open or self.logged.cause in (Cause.CONFLICT, Cause.ABSENT)
@@ -297,7 +301,7 @@ class WorldStep:
 
     @cached_property
     def is_made_invalid(self) -> bool:
-        """Return whether the candidate's mutations make the object invalid, or it violates the candidate's definition."""
+        """Return whether the candidate's mutations or its definition of the kind make the object invalid."""
         if (
             self.is_redefined
             and self.is_creation

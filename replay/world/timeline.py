@@ -91,7 +91,10 @@ def found_later(branches: tuple[Branch, ...], at: int) -> tuple[Branch, ...]:
 
 
 def _pause(state: State) -> tuple[int, tuple[int, int]] | None:
-    """Return since when only a controller holds an object that is being deleted, and its least and most time, or None for all others."""
+    """Return the beginning of the time in which only a controller holds a deleted object, and the least and most time.
+
+    None for all other objects.
+    """
     if not isinstance(state, Known) or not is_being_deleted(state):
         return None
     held = get(state.value, FINALIZERS) or ()

@@ -97,7 +97,7 @@ def _is_same_at(path: FieldPath, old: Known, new: Known, mutable: Iterable[Field
 
 
 def lacks_fields(resource: GroupResource, new: Known, *, creates: bool) -> bool:
-    """Return whether a built-in object lacks a required field, or its selector does not match the labels of its template."""
+    """Return whether a built-in object lacks a required field, or its selector does not match its template."""
     key = (resource.group, resource.resource)
     paths = REQUIRED.get(key, ()) + (() if creates else REQUIRED_OF_UPDATES.get(key, ()))
     if any(not get(new.value, path) and not is_open(path, new) for path in paths) or is_invalid_pod(new.value):
@@ -183,7 +183,10 @@ def may_break(patch: Sequence[JSON]) -> bool:
 
 
 class PatchRules:
-    """Decides by its operations alone whether a patch keeps every valid object valid; results are cached, as policies repeat patches."""
+    """Decides by its operations alone whether a patch keeps every valid object valid.
+
+    Results are cached, because policies repeat patches.
+    """
 
     def __init__(self, schemas: Schemas) -> None:
         """`schemas` are those of the patched kinds."""

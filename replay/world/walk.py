@@ -94,7 +94,9 @@ class WalkContext(Struct, frozen=True):
     unknown: frozenset[int] = frozenset()
     """Sequence numbers of the writes for which the candidate's authorization is unknown."""
     unnamed: Mapping[tuple[str, str, str], tuple[int, ...]] = field(default_factory=dict)
-    """The sequence numbers of newly allowed creations whose name the log lacks, in order, by group, resource and namespace.
+    """Sequence numbers of newly allowed creations without a name in the log, in order.
+
+    The key is group, resource and namespace.
     """
     is_rest: bool = False
     """A flag that the objects differ only if they existed before the log."""
@@ -364,13 +366,19 @@ class _ObjectWalk:
                 yield answer._replace(result=NOT_SENT) if is_seen else answer
 
     def _may_be_created(self, step: WorldStep, branch: Branch) -> bool:
-        """Return whether an absent object may exist after all: a newly allowed creation without a name may have created it."""
+        """Return whether an absent object may exist after all.
+
+        A newly allowed creation without a name may have created it.
+        """
         if not self._unnamed or self._unnamed[0] > step.record.seq:
             return False
         return not (step.existed if branch.state is None else not branch.is_absent)
 
     def _settle(self, step: WorldStep) -> None:
-        """Drop the creations without a name that cannot have created this object: it existed before them, or was deleted after them."""
+        """Drop the creations without a name that cannot have created this object.
+
+        It existed before them, or was deleted after them.
+        """
         if not self._unnamed or self._unnamed[0] > step.record.seq:
             return
         is_there = any(step.existed if branch.state is None else not branch.is_absent for branch in self._branches)
@@ -390,7 +398,10 @@ class _ObjectWalk:
         return lookups.end(step.record, step.log_lister, self._walker.authorizers)
 
     def _owner_of(self, step: WorldStep) -> OwnerChange | None:
-        """Return the owner change because of which a request is not sent: absent for a creation, present for the garbage collector."""
+        """Return the owner change because of which a request is not sent.
+
+        The owner is absent for a creation, and present for a deletion by the garbage collector.
+        """
         if not self._around.owners:
             return None
         is_creation = step.record.verb == "create" and not step.record.subresource
@@ -446,7 +457,7 @@ class _ObjectWalk:
         return blames[0] if blames else step.namespace.causing_request or step.lookups.causing_request
 
     def _collect(self, collection: Collection) -> None:
-        """Process a `deletecollection` that may delete the object in the log, under the candidate, in both or in neither."""
+        """Process a `deletecollection` that may delete the object in the log or under the candidate."""
         previous, record = self._branches, collection.record
         if not self._collector.concerns(collection, self._uid, previous):
             return

@@ -1,4 +1,7 @@
-"""AlwaysAdmit, AlwaysDeny (`plugin/pkg/admission/{admit,deny}/admission.go`), and PodGroupProtection with its gate off."""
+"""AlwaysAdmit, AlwaysDeny, and PodGroupProtection with its gate off.
+
+Source: `plugin/pkg/admission/{admit,deny}/admission.go`.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,10 @@ from replay.json import JSON
 
 
 def aggregate(errors: Iterable[str]) -> str:
-    """Return several errors as one text (`utilerrors.NewAggregate`): a single one unchanged, several in brackets without repetitions."""
+    """Return several errors as one text, as by `utilerrors.NewAggregate`.
+
+    A single error stays unchanged. Several are in brackets, without repetitions.
+    """
     unique = list(dict.fromkeys(errors))
     return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 

@@ -1,4 +1,7 @@
-"""DenyServiceExternalIPs (`plugin/pkg/admission/serviceconfig/externalips/admission.go`): denies new external addresses."""
+"""DenyServiceExternalIPs: denies new external addresses.
+
+Source: `plugin/pkg/admission/serviceconfig/externalips/admission.go`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""EventRateLimit (`plugin/pkg/admission/eventratelimit`): token buckets for Events, by server, namespace, user or source."""
+"""EventRateLimit: token buckets for Events, by server, namespace, user or source.
+
+Source: `plugin/pkg/admission/eventratelimit`.
+"""
 
 from __future__ import annotations
 

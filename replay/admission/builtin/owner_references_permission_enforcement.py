@@ -1,4 +1,7 @@
-"""OwnerReferencesPermissionEnforcement (`plugin/pkg/admission/gc/gc_admission.go`): permissions for changing owner references."""
+"""OwnerReferencesPermissionEnforcement: permissions for changing owner references.
+
+Source: `plugin/pkg/admission/gc/gc_admission.go`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _NOT_FINALIZABLE = "cannot set blockOwnerDeletion if an ownerReference refers to
 
 
 class OwnerReferencesPermissionEnforcement(Plugin):
-    """Requires permission to delete an object whose owners change, and to set finalizers on an owner that is blocked."""
+    """Requires permission to delete an object whose owners change, and to set finalizers on a blocked owner."""
 
     name = "OwnerReferencesPermissionEnforcement"
     operations = CREATE_UPDATE

@@ -78,7 +78,10 @@ class Review(Struct, dict=True):
         return str(self.attributes.resource.group_resource)
 
     def is_resource(self, group: str, resource: str, *subresources: str) -> bool:
-        """Return whether the request is for a resource and one of its subresources (none given: the resource itself)."""
+        """Return whether the request is for a resource and one of its subresources.
+
+        If none are given, it must be for the resource itself.
+        """
         attributes = self.attributes
         named = attributes.resource.group == group and attributes.resource.resource == resource
         return named and attributes.subresource in (subresources or ("",))
@@ -144,8 +147,7 @@ class Plugin:
     looks_up: ClassVar[tuple[tuple[str, str], ...]] = ()
     """The kinds of other objects that it reads, as group and kind."""
     ignores_metadata: ClassVar[bool] = False
-    """A flag that the plugin needs only the existence of the objects that it looks up, not their labels and annotations.
-    """
+    """A flag that the plugin looks up only whether objects exist, and not their labels and annotations."""
     annotation_prefixes: ClassVar[tuple[str, ...]] = ()
     """Prefixes of its audit annotation keys, up to the slash."""
     flags: ClassVar[tuple[str, ...]] = ()
@@ -169,7 +171,10 @@ class Plugin:
         return cls()
 
     def answered_by(self, backends: Mapping[str, object]) -> Plugin:
-        """Return the plugin with a source of its backend's answers, by plugin name; a plugin without a backend returns itself."""
+        """Return the plugin with a source of its backend's answers, by plugin name.
+
+        A plugin without a backend returns itself.
+        """
         del backends
         return self
 

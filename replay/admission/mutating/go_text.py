@@ -116,7 +116,7 @@ def _struct_text(schema: Schema, value: dict[str, JSON]) -> str:
 
 
 def _quantity(text: str) -> tuple[int, int, str]:
-    """Return the amount of a canonical quantity, its decimal scale and its format, as `resource.Quantity` holds them."""
+    """Return the amount, decimal scale and format of a canonical quantity, as `resource.Quantity` holds them."""
     match = _AMOUNT.fullmatch(text)
     assert match is not None, "quantities are written in their canonical form"
     number, suffix, exponent = match[1], match[2], match[3]

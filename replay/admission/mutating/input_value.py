@@ -23,7 +23,10 @@ from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Schema, Schemas
 
 _OBJECTS_INSIDE_SINCE = 35
-"""First minor in which an `Object` may be inside a list or map of a JSON patch (`dynamic.ObjectVal.ConvertToNative`)."""
+"""First minor in which an `Object` may be inside a list or map of a JSON patch.
+
+Source: `dynamic.ObjectVal.ConvertToNative`.
+"""
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _OPAQUE = frozenset({"io.k8s.apimachinery.pkg.runtime.RawExtension", _META + "FieldsV1"})
@@ -144,7 +147,7 @@ class InputValues:
         return self._known().get(id(value)) if value in self else None
 
     def go_value(self, value: JSON, go_type: GoType) -> GoValue:
-        """Return a container of a Go type as structured merge sees it inside a list or map that an expression created."""
+        """Return a container of a Go type as structured merge sees it in a list or map made by an expression."""
         return GoValue(go_type.name, go_text(go_type.schema, value), value, go_syntax(go_type.schema, value))
 
 

@@ -128,7 +128,10 @@ def _is_json_string(text: str) -> bool:
 
 
 def _check_type_names(value: ObjectValue) -> None:
-    """Require that the type names of objects are the field paths that lead to them (`CheckTypeNamesMatchFieldPathNames`)."""
+    """Require that the type names of objects are the field paths that lead to them.
+
+    Source: `CheckTypeNamesMatchFieldPathNames`.
+    """
     errors = list(_type_errors(value, value.type_name))
     if errors:
         raise MutationError("type mismatch: " + "\n".join(errors))
@@ -171,7 +174,10 @@ class _Converter:
         return converted
 
     def _field(self, value: Value) -> Any:
-        """Return the value of a field. Containers of the expression are converted one level deep, inputs at all levels."""
+        """Return the value of a field.
+
+        Containers of the expression are converted one level deep, inputs at all levels.
+        """
         if isinstance(value, OptionalValue):
             if not value.has_value or untyped(value.value) in self._inputs:
                 return self._item(value)
@@ -287,7 +293,10 @@ class _ConversionError(Exception):
 
 
 def _structpb(value: Value, inputs: InputValues) -> JSON:
-    """Return the value of a JSON patch operation after its conversion to `structpb.Value`, where numbers are doubles."""
+    """Return the value of a JSON patch operation after its conversion to `structpb.Value`.
+
+    Numbers are doubles there.
+    """
     if isinstance(value, OptionalValue):
         if not value.has_value:
             raise _ConversionError("optional.none() dereference")

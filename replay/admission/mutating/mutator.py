@@ -128,8 +128,8 @@ class Mutator:
 
         Without a patcher the schema of the kind is unknown, and so is the result.
         """
-        # Match conditions change the form of the objects even if they are false, because the server has converted them to
-        # typed values by then.
+        # Match conditions change the form of the objects even if they are false, because the server has converted them
+        # to typed values by then.
         matched = self.match(inputs, value, shown, observer)
         if self.has_match_conditions:
             shown = shown.read(matching=True)

@@ -100,7 +100,10 @@ class ObjectPatcher:
             raise MutationError(f"unable to convert unstructured object to {self._shown_kind}: {error}") from None
 
     def merge(self, value: JSON, configuration: dict[str, Any], *, replaces_atomics: bool = False) -> JSON:
-        """Return the object with an apply configuration merged in, before the server settles it. Raise `MutationError`."""
+        """Return the object with an apply configuration merged in, before the server settles it.
+
+        Raise `MutationError`.
+        """
         patch = {**configuration, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
         if self._merge_schema is None:
             text = f"failed to convert patch object to typed object: no corresponding type for {self._shown_kind}"
@@ -157,7 +160,10 @@ class ObjectPatchers:
         self._patchers: dict[tuple[GroupVersionKind, Schema | None], ObjectPatcher | None] = {}
 
     def of(self, kind: GroupVersionKind, lister: Lister | None = None) -> ObjectPatcher | None:
-        """Return the patcher of a kind, None if its schema is unknown. `lister` shows the definition of a custom kind."""
+        """Return the patcher of a kind, None if its schema is unknown.
+
+        `lister` shows the definition of a custom kind.
+        """
         custom = self._schemas.is_custom(kind)
         schemas = self._schemas.seen_by(lister) if custom and lister is not None else self._schemas
         schema = schemas.for_kind(kind)

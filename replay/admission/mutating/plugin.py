@@ -176,7 +176,10 @@ class MutatingRequest:
     def __init__(
         self, admission: MutatingAdmission, attributes: Attributes, lister: Lister, changes: Changes | None = None
     ) -> None:
-        """Keep the inputs. `attributes` are those before mutation. `changes` are shared with the rest of the request."""
+        """Keep the inputs.
+
+        `attributes` are those before mutation. `changes` are shared with the rest of the request.
+        """
         self.admission = admission
         self.attributes = attributes
         self.lister = lister

@@ -32,10 +32,10 @@ from replay.kube.schema import Schemas
 
 
 class Unit(NamedTuple):
-    """Smallest part that changes as a whole: a policy with its bindings, a webhook, a built-in plugin with its configuration.
+    """Smallest part that changes as a whole.
 
-    `name` is its name in decisions, `digest` covers its whole content, and `match` selects too many requests rather
-    than too few.
+    It is a policy with its bindings, a webhook, or a built-in plugin with its configuration. `name` is its name in
+    decisions, `digest` covers its whole content, and `match` selects too many requests rather than too few.
     """
 
     name: str

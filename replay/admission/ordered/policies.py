@@ -146,7 +146,10 @@ class _Validating:
         del index, manifests, asking
 
     def validator(self, asking: Asking) -> RequestValidator | None:
-        """Return the validating step of the policies that may match, of all sets at once if they see the same request."""
+        """Return the validating step of the policies that may match.
+
+        All sets share it if they see the same request.
+        """
         first = asking.sides[0]
         if asking.is_shared:
             plans = self._admission.plans(first.attributes, first.lister)

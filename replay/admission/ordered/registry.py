@@ -70,7 +70,7 @@ def mutating_criteria(sets: Iterable[ManifestSet]) -> Iterator[MatchResources]:
 
 
 def unseen_criteria(manifests: ManifestSet, operation: Operation) -> Iterator[MatchResources]:
-    """Yield criteria of the requests that a set's plugins may have changed without a trace in the log, for one operation."""
+    """Yield criteria of the requests that a set's plugins may have changed without a trace, for one operation."""
     unseen = [plugin for plugin in ALL_ORDERED_PLUGINS if plugin.mutates and not plugin.leaves_trace]
     for unit in units_of(manifests, unseen):
         rules = tuple(rule for rule in unit.match.resource_rules if {ANY, operation} & set(rule.operations))

@@ -34,7 +34,10 @@ class ValidationFailure(NamedTuple):
 
 
 def validation_failure_value(failures: Sequence[ValidationFailure], server: KubernetesVersion) -> str:
-    """Return the annotation's JSON, byte for byte as Go writes it: the first 50 failures, or only the first on older servers."""
+    """Return the annotation's JSON, byte for byte as Go writes it.
+
+    It has the first 50 failures, or only the first on older servers.
+    """
     most = MAX_VALIDATION_FAILURES if server.minor >= ALL_FAILURES_SINCE else 1
     rows = [
         {

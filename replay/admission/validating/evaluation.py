@@ -130,7 +130,7 @@ class SharedEvaluation(dict[CompiledExpression, Evaluated]):
         return {}
 
     def _by_disjuncts(self, compiled: CompiledExpression) -> Evaluated | None:
-        """Return the result that the operands of `||` determine, None if the expression must be evaluated as a whole."""
+        """Return the result that the operands of `||` determine, None if the whole expression must be evaluated."""
         if not compiled.disjuncts:
             return None
         cost, outcome = 0, FALSE

@@ -1,4 +1,7 @@
-"""Plans of the policies that requests of a class may match, grouped by the inputs that show that they decide nothing."""
+"""Plans of the policies that requests of a class may match.
+
+They are grouped by the inputs that show that they decide nothing.
+"""
 
 from __future__ import annotations
 

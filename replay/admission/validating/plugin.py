@@ -335,7 +335,7 @@ class _Request:
 
 
 def with_mutation_effects(mutated: Decision, plain: Decision) -> Decision:
-    """Return the decision about a mutated object, with the denials that the recorded object would not have, and vice versa.
+    """Return the decision about a mutated object, with the denials that mutation caused or healed.
 
     Policies that are undetermined in either decision are skipped.
     """

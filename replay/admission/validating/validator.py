@@ -116,7 +116,10 @@ class Validator:
 
     @cached_property
     def footprint_without_messages(self) -> frozenset[str]:
-        """The footprint if no message is evaluated, which holds if nothing is denied and `affordable` is not exceeded."""
+        """The footprint if no message is evaluated.
+
+        It holds if nothing is denied and `affordable` is not exceeded.
+        """
         annotations = (compiled for _, compiled in self._audit_annotations)
         expressions = (*self.match_conditions, *self.validations, *annotations)
         return frozenset[str]().union(*(each.footprint for each in expressions))
@@ -148,7 +151,8 @@ class Validator:
             result = self._decided(shared, None)
         else:
             result = self._results.get(values) or self._remembered(values, shared)
-        # Shared results do not count costs. A policy that may exceed a budget is evaluated alone, with its costs counted.
+        # Shared results do not count costs. A policy that may exceed a budget is evaluated alone, with its costs
+        # counted.
         return result if shared.most <= self.affordable else self.validate(shared.inputs)
 
     def _values(self, shared: SharedEvaluation) -> tuple[Any, ...] | None:
@@ -229,7 +233,10 @@ class Validator:
         return ValidateResult(decisions, annotations)
 
     def _are_all_true(self, results: list[Evaluated | None], validations: KindEvaluation) -> bool:
-        """Return whether all validations are true and messages cannot exceed the budget: the usual case, decided cheaply."""
+        """Return whether all validations are true and messages cannot exceed the budget.
+
+        This is the usual case, and cheap to decide.
+        """
         for evaluated in results:
             if evaluated is None or evaluated.value is not True:
                 return False

@@ -66,7 +66,10 @@ class WebhookBackend(Protocol):
     """Source of a webhook's answers."""
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """Return the answers in the order of the reviews, which are sent at the same time, or `Missing` for an unavailable one."""
+        """Return the answers in the order of the reviews, `Missing` for an unavailable one.
+
+        All reviews are sent at the same time.
+        """
         ...
 
 
@@ -111,7 +114,7 @@ def webhook_request(attributes: Attributes, invocation: WebhookInvocation) -> JS
 
 
 def refusals(invocation: WebhookInvocation, answer: WebhookAnswer) -> list[Denial]:
-    """Return the denials of a webhook that refuses a request (`webhook/errors.ToStatusErr`), one for each refusing engine policy.
+    """Return the denials of a webhook that refuses a request, one for each refusing engine policy (`ToStatusErr`).
 
     All of them have the one message that the client sees.
     """

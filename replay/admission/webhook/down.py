@@ -37,7 +37,10 @@ def failed_call(webhook: Webhook) -> WebhookAnswer:
 
 
 def called_url(webhook: Webhook) -> str:
-    """Return the URL at which the server calls a webhook (`k8s.io/apiserver/pkg/util/webhook/client.go`, `HookClient`)."""
+    """Return the URL at which the server calls a webhook.
+
+    Source: `k8s.io/apiserver/pkg/util/webhook/client.go`, `HookClient`.
+    """
     service = webhook.client_config.service
     if service is None:
         return webhook.client_config.url

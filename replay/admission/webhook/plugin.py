@@ -181,7 +181,8 @@ class MutatingWebhookPlugin:
         changed = False
         for hook in self.hooks:
             answer = self.admission.should_call(hook, attributes, self._lister, self.observer)
-            # As in the API server, a webhook that was not called in the first pass is not called in the second, even if it matches.
+            # As in the API server, a webhook that was not called in the first pass is not called in the second, even if
+            # it matches.
             if answer is None or (reinvoke and hook.index not in self._again):
                 continue
             if self.observer is not None:

@@ -1,6 +1,8 @@
-"""Selection of the webhooks to call for a request (`k8s.io/apiserver/pkg/admission/plugin/webhook/generic.ShouldCallHook`).
+"""Selection of the webhooks to call for a request.
 
 Nothing is called here. Several manifest sets are decided at once, so that shared webhooks are matched once.
+
+Source: `k8s.io/apiserver/pkg/admission/plugin/webhook/generic.ShouldCallHook`.
 """
 
 from __future__ import annotations
@@ -226,7 +228,10 @@ def match_resources(webhook: Webhook) -> MatchResources:
 
 
 def _match_refusal(hook: WebhookHook, error: MatchError) -> Denial:
-    """Return the denial for criteria that cannot be evaluated: 404 for a missing namespace, otherwise an internal error."""
+    """Return the denial for criteria that cannot be evaluated.
+
+    It is 404 for a missing namespace, otherwise an internal error.
+    """
     where = (hook.configuration, hook.webhook.name, None)
     if error.is_not_found:
         return Denial(*where, error.message, "NotFound", 404, of_webhook=True)

@@ -1,1 +1,4 @@
-"""Defaults of built-in kinds: the rules in the server's code, and the place where they and the schemas' defaults are applied."""
+"""Defaults of built-in kinds.
+
+The rules are those of the server's code. They and the schemas' defaults are applied in one place.
+"""

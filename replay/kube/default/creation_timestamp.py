@@ -1,4 +1,7 @@
-"""`metadata.creationTimestamp` without a value: null until Kubernetes 1.33, absent since then (apimachinery `omitzero`)."""
+"""`metadata.creationTimestamp` without a value.
+
+It is null until Kubernetes 1.33, and absent since then (apimachinery `omitzero`).
+"""
 
 from __future__ import annotations
 

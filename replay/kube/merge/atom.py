@@ -105,7 +105,10 @@ class Atoms:
         return atom
 
     def _reference(self, schema: Schema, *, preserve: bool) -> Atom:
-        """Return the atom of a part. Named types are shared, so they do not inherit that unknown fields are preserved."""
+        """Return the atom of a part.
+
+        Named types are shared, so they do not inherit that unknown fields are preserved.
+        """
         if not schema.name:
             return self._filled(Atom(), schema, preserve=preserve)
         atomic = schema.map_type == "atomic" if schema.map_type else None

@@ -105,7 +105,10 @@ def managers_of(entries: Sequence[JSON], api_version: str) -> Managers:
 
 
 def entries_of(managers: Managers, live: Sequence[JSON], time: str) -> list[dict[str, Any]]:
-    """Return managers as `metadata.managedFields`, in the server's order. Unchanged entries of `live` keep their time."""
+    """Return managers as `metadata.managedFields`, in the server's order.
+
+    Unchanged entries of `live` keep their time.
+    """
     entries = []
     old_entries = {_key(entry): entry for entry in live}
     for manager, fields in managers.items():
@@ -132,7 +135,10 @@ def _key(entry: JSON) -> tuple[str, str, str]:
 
 
 def updated(atom: Atom, live: JSON, new: JSON, managers: Managers, writer: Writer) -> Managers:
-    """Return the managers after an update, which owns what it changes (`Updater.Update`, `managedFieldsUpdater.Update`)."""
+    """Return the managers after an update, which owns what it changes.
+
+    Source: `Updater.Update`, `managedFieldsUpdater.Update`.
+    """
     manager, ignored, _ = writer
     comparison = compared(atom, live, new).without(ignored)
     changed = comparison.modified | comparison.added

@@ -56,7 +56,10 @@ def apply_configuration(atom: Atom, live: JSON, patch: JSON, *, replaces_atomics
 
 
 def merged(atom: Atom, live: JSON, configuration: JSON) -> JSON:
-    """Return the object with a client's apply configuration merged in, which may set atomic values. Raise `MergeError`."""
+    """Return the object with a client's apply configuration merged in, which may set atomic values.
+
+    Raise `MergeError`.
+    """
     return _merge(atom, live, configuration)
 
 
@@ -105,7 +108,10 @@ def _validate(atom: Atom, value: JSON, *, allow_duplicates: bool) -> Iterator[_V
 
 
 def _conforms(atom: Atom, value: JSON) -> bool:
-    """Return whether `_validate` would yield nothing with duplicates allowed. It is quicker, and most objects conform."""
+    """Return whether `_validate` would yield nothing with duplicates allowed.
+
+    It is quicker, and most objects conform.
+    """
     parts = [(atom, value)]
     for fitting, part in parts:
         kind = type(part)

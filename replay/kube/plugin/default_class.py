@@ -32,7 +32,10 @@ class DefaultClass(NamedTuple):
         return self.opt_out not in annotations and (obj.get("spec") or {}).get(self.field) is None
 
     def chosen(self, classes: Iterable[JSON | PartialObject]) -> str | Missing | None:
-        """Return the name of the newest default class, the first by name within one second, or None if there is none."""
+        """Return the name of the newest default class, None if there is none.
+
+        Within one second the first by name counts.
+        """
         defaults: list[tuple[str, str]] = []
         for each in classes:
             marks = [field_of(each, "metadata", "annotations", mark) for mark in self.marks]

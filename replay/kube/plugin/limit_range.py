@@ -29,7 +29,10 @@ def container_defaults(limit_range: JSON) -> ContainerDefaults:
 
 
 def fill_containers(spec: JSON, defaults: ContainerDefaults) -> list[str]:
-    """Add missing values to the containers of a pod's spec; return the annotation's texts, none if nothing was missing."""
+    """Add missing values to the containers of a pod's spec.
+
+    Return the annotation's texts, none if nothing was missing.
+    """
     return [
         text
         for field, noun in CONTAINERS

@@ -1,4 +1,7 @@
-"""Aggregated cluster roles (`k8s.io/kubernetes/pkg/controller/clusterroleaggregation`), whose rules a controller collects."""
+"""Aggregated cluster roles, whose rules a controller collects.
+
+Source: `k8s.io/kubernetes/pkg/controller/clusterroleaggregation`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ _MOST_ROUNDS = 32
 
 
 def aggregated(cluster_roles: Iterable[JSON]) -> list[JSON]:
-    """Return the cluster roles, sorted by name, with the rules that the controller gives those with an `aggregationRule`.
+    """Return the cluster roles, sorted by name, with the rules that the controller collects (`aggregationRule`).
 
     A role whose selectors match no known role keeps its own rules.
     """

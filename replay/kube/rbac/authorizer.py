@@ -253,7 +253,10 @@ def _grant(bound: BoundRole, role: JSON | PartialObject | Missing, namespace: st
 
 
 def source_text(kind: str, binding: JSON, subject: JSON, namespace: str) -> str:
-    """Return a binding as in a reason, for one of its subjects (`clusterRoleBindingDescriber`, `roleBindingDescriber`)."""
+    """Return a binding as in a reason, for one of its subjects.
+
+    Source: `clusterRoleBindingDescriber`, `roleBindingDescriber`.
+    """
     ref, name = binding["roleRef"], binding["metadata"]["name"]
     named = f"{name}/{namespace}" if namespace else name
     return f'{kind} "{named}" of {ref["kind"]} "{ref["name"]}" to {subject_text(subject, namespace)}'
@@ -309,7 +312,10 @@ MOST_AUTHORIZERS = 32
 
 
 class RBACAuthorizers:
-    """Authorizers of the log's RBAC with some objects under the candidate. Between two changes, all requests share one."""
+    """Authorizers of the log's RBAC with some objects under the candidate.
+
+    Between two changes, all requests share one.
+    """
 
     def __init__(self) -> None:
         """Start empty."""

@@ -1,4 +1,7 @@
-"""Permissions of a PolicyRule, one at a time, and the rules that cover them (`k8s.io/component-helpers/auth/rbac/validation`)."""
+"""Permissions of a PolicyRule, one at a time, and the rules that cover them.
+
+Source: `k8s.io/component-helpers/auth/rbac/validation`.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +129,10 @@ def compacted(permissions: Iterable[Permission]) -> list[JSON]:
 
 
 def rule_text(rule: PolicyRule) -> str:
-    """Return a rule of `compacted` in words, such as `get, list: pods, deployments.apps`. The core group has no name."""
+    """Return a rule of `compacted` in words, such as `get, list: pods, deployments.apps`.
+
+    The core group has no name.
+    """
     group = next(iter(rule.get("apiGroups") or ()), "")
     targets = [f"{each}.{group}" if group else each for each in rule.get("resources") or ()]
     names = rule.get("resourceNames") or ()

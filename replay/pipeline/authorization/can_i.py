@@ -117,7 +117,10 @@ class AccessQuestion(Struct, frozen=True):
 
 
 def ask(oracle: Oracle, question: AccessQuestion) -> tuple[AuthorizationAttributes, Authorization]:
-    """Return the attributes that the server would see, and the decision. Raises ReplayError for an unusable question."""
+    """Return the attributes that the server would see, and the decision.
+
+    Raises ReplayError for an unusable question.
+    """
     attributes = attributes_of(question, oracle.discovery)
     return attributes, oracle.chain.decide(attributes)
 

@@ -1,6 +1,7 @@
-"""Past authorizer decisions: for `replay lookup` by decision, reason, authorizer and binding; for a weekly report the refusals.
+"""Past authorizer decisions.
 
-Refused requests are in the log; unused bindings come from a replay of the baseline.
+`replay lookup` shows them by decision, reason, authorizer and binding, a weekly report only the refusals. Refused
+requests are in the log; unused bindings come from a replay of the baseline.
 """
 
 from __future__ import annotations

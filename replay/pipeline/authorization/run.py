@@ -138,7 +138,10 @@ def authorized_request(
 def lines_with_authorization(
     lines: Iterable[tuple[LogPosition, bytes]], replayed: AuthorizationReplay
 ) -> Iterator[tuple[LogPosition, bytes]]:
-    """Yield the lines of `--outcomes` with the authorizers' decisions, and lines for requests that admission never sees."""
+    """Yield the lines of `--outcomes` with the authorizers' decisions.
+
+    They include lines for requests that admission never sees.
+    """
     admitted = groupby(lines, key=lambda line: line[0].seq)
     following = next(admitted, None)
     for seq, requests in groupby(replayed.requests(), key=lambda request: request.seq):

@@ -69,7 +69,10 @@ class UnusedQuestion(Struct, frozen=True):
 def unused_permissions(
     scenario: Scenario, question: UnusedQuestion, progress: Progress, zone: tzinfo
 ) -> PermissionUses:
-    """Return the permissions that a scenario's bindings give and its log needed. Raises ReplayError for unusable input."""
+    """Return the permissions that a scenario's bindings give and its log needed.
+
+    Raises ReplayError for unusable input.
+    """
     manifests = manifests_of(scenario)
     with store_of(scenario, progress) as store:
         start, end = period(store, question.since, question.until, zone)
@@ -145,7 +148,7 @@ class _Mark(NamedTuple):
 
 
 class _Needed(NamedTuple):
-    """The permissions that allow a request, the names of their bindings, and the other bindings that would have allowed it."""
+    """Permissions that allow a request, and the names of their bindings and of others that would have allowed it."""
 
     marks: tuple[_Mark, ...]
     sources: frozenset[str]
@@ -293,7 +296,10 @@ def _with_bindings(
 
 
 def _is_built_in(obj: JSON) -> bool:
-    """Return whether a server recreates an object at its start (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy`)."""
+    """Return whether a server recreates an object at its start.
+
+    Source: `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy`.
+    """
     return _BOOTSTRAPPING in (obj["metadata"].get("labels") or {})
 
 
@@ -326,7 +332,10 @@ _HEADER = (
 
 
 def least_privilege(store: Store, user: str) -> str:
-    """Return Role, ClusterRole and bindings as YAML. Raises ReplayError if the log has no allowed request of the user."""
+    """Return Role, ClusterRole and bindings as YAML.
+
+    Raise ReplayError if the log has no allowed request of the user.
+    """
     questions = {number: each for number, each in read_questions(store).items() if each.user.username == user}
     requests = map(Request._make, store.query("authorization_requests", within=True).iter_rows())
     allowed = {each.question for each in requests if each.decision == "allow" and each.question in questions}
@@ -337,7 +346,10 @@ def least_privilege(store: Store, user: str) -> str:
 
 
 def _objects(user: str, allowed: Iterable[AuthorizationAttributes]) -> Iterable[JSON]:
-    """Yield a ClusterRole for cluster-scoped and all-namespace requests, and a Role per namespace, each with its binding."""
+    """Yield a ClusterRole for cluster-scoped and all-namespace requests, and a Role for each namespace.
+
+    Each comes with its binding.
+    """
     places: dict[str, list[Permission]] = defaultdict(list)
     for each in allowed:
         places[each.namespace].append(permission_asked(each))

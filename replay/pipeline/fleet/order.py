@@ -1,4 +1,7 @@
-"""Orders to the workers of another executor: calls become orders, each worker runs one at a time, results are fetched on demand."""
+"""Orders to the workers of another executor.
+
+A call becomes an order, each worker runs one at a time, and results are fetched on demand.
+"""
 
 from __future__ import annotations
 

@@ -93,7 +93,10 @@ class Parcels:
         return self._storage.has(self._place(name))
 
     def pack(self, value: object) -> bytes:
-        """Return a value as bytes that any process of the run can `unpack`; files that it names are stored beside it."""
+        """Return a value as bytes that any process of the run can `unpack`.
+
+        Files that it names are stored beside it.
+        """
         content = io.BytesIO()
         _Packer(content, self).dump(value)
         return content.getvalue()

@@ -69,7 +69,10 @@ class BatchJob(Struct, frozen=True):
     parts: int
 
     def run(self, named: NamedBatch) -> Rows | None:
-        """Return the rows of a batch, or None if a file differs from the one that was found, or must be read by itself."""
+        """Return the rows of a batch.
+
+        None if a file differs from the one that was found, or must be read by itself.
+        """
         batch = named.batch
         with ExitStack() as held:
             files_here = [
@@ -94,7 +97,10 @@ def _name(file: LogFile) -> str:
 
 
 def _seen(file: ReadFile, digest: str, spool: Path, held: ExitStack) -> ReadFile | None:
-    """Return a file as this machine sees it if it is the same, by its digest or otherwise by size and time, or None if not."""
+    """Return a file as this machine sees it, None if it is another one.
+
+    It is compared by its digest, or by size and time without one.
+    """
     own = spool / f"file-{file.number}"
     own.mkdir(exist_ok=True)
     try:

@@ -108,7 +108,10 @@ def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetEx
 def _chain_of(
     job: Job, manifests: Manifests, request: ReplayRequest
 ) -> tuple[Chain, Lister, tuple[ManifestSet | None, ManifestSet | None]]:
-    """Return the chain that decides a request, its lister and its sets; for a shard, those of the deciding workspace."""
+    """Return the chain that decides a request, its lister and its sets.
+
+    For a shard, they are those of the deciding workspace.
+    """
     lister = job.cluster.at(request.record)
     if isinstance(job.decider, TimedChain):
         names = job.decider.absent(lister)[-1]

@@ -1,4 +1,7 @@
-"""`replay lookup` as a function: decisions of policies and webhooks, from the log and, where it shows none, from a replay."""
+"""`replay lookup` as a function: decisions of policies and webhooks.
+
+They come from the log or, where it shows none, from a replay.
+"""
 
 from __future__ import annotations
 
@@ -377,6 +380,9 @@ def _mutating(manifests: ManifestSet) -> ManifestSet:
 
 
 def _of_warning(text: str) -> Sequence[str]:
-    """Return policy and binding of a warning: `Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': ...`."""
+    """Return policy and binding of a warning.
+
+    It has the form `Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': ...`.
+    """
     parts = text.split("'", 4)
     return (parts[1], parts[3]) if len(parts) == 5 else ("", "")

@@ -209,7 +209,7 @@ class ShardChain(Struct, dict=True):
         return self._joined[key][0]
 
     def timeline(self, workspace: str) -> PolicyTimeline | Missing:
-        """Return the policies of a workspace over time, or `Missing` if no set, snapshot or creation in the log shows them."""
+        """Return the policies of a workspace over time, `Missing` if neither set, snapshot nor log shows them."""
         timeline = self._timelines.get(workspace)
         if timeline is None:
             timeline = self._timelines[workspace] = self._timeline(workspace)

@@ -35,7 +35,10 @@ class Folder(Struct, frozen=True):
 
 
 def load_folders(path: Path, version: KubernetesVersion, *, checked: bool = True) -> dict[str, Folder]:
-    """Load the folders of a directory. If `checked`, raises ManifestError for objects that the REST API would refuse."""
+    """Load the folders of a directory.
+
+    If `checked`, raises ManifestError for objects that the REST API would refuse.
+    """
     return {name: load_folder(at, version, checked=checked) for name, at in (workspace_folders(path) or {}).items()}
 
 

@@ -155,7 +155,10 @@ class PolicyTimeline:
             previous = None if isinstance(stored, Missing) else stored
 
     def _begin(self, key: Name, value: JSON | Missing | None) -> JSON | None:
-        """Set the first state of an object that the log does not write: in force since its creation, if that time is known."""
+        """Set the first state of an object that the log does not write.
+
+        It is in force since its creation, if that time is known.
+        """
         created = None if isinstance(value, Missing | None) else value["metadata"].get("creationTimestamp")
         at = instant(created) if created else 0
         if not at:

@@ -1,4 +1,7 @@
-"""`replay plugin`: runs the plugin on the requests of a log, as its phase saw them, and then on given AdmissionRequests."""
+"""`replay plugin`: runs a plugin on the requests of a log as its phase saw them.
+
+Then it runs it on given AdmissionRequests.
+"""
 
 from __future__ import annotations
 

@@ -60,7 +60,10 @@ def _entry(document: CaseDocument, number: int, value: JSON) -> Acceptance:
 
 
 def expiry(text: str, today: date) -> date | None:
-    """Return the day of `--expires`: a day, a duration from today such as `90d`, or `never` (None). Raise ReplayError."""
+    """Return the day of `--expires`: a day, a duration from today such as `90d`, or `never` (None).
+
+    Raise ReplayError.
+    """
     if text == "never":
         return None
     try:

@@ -160,7 +160,10 @@ _OF_BATCHES = (
 
 
 def _workspaces(store: Store) -> str:
-    """Return an SQL expression for the path of a request's workspace. Raise ReplayError for a log without workspaces."""
+    """Return an SQL expression for the path of a request's workspace.
+
+    Raise ReplayError for a log without workspaces.
+    """
     rows = store.answer("workspaces")
     if not rows:
         raise ReplayError("the log has no workspaces: it is not of kcp", path="--workspace")

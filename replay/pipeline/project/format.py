@@ -1,4 +1,7 @@
-"""Choices of the command line: output formats, failure conditions, forms of a request, deciding set, operation on objects."""
+"""Choices of the command line.
+
+They are output formats, failure conditions, forms of a request, deciding sets, and operations on objects.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from enum import StrEnum
 
 
 class Format(StrEnum):
-    """Output format of a command. The names are the same everywhere; each command offers those that make sense for it."""
+    """Output format of a command.
+
+    The names are the same everywhere; each command offers those that make sense for it.
+    """
 
     TERMINAL = "terminal"
     JSON = "json"

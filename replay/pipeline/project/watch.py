@@ -39,9 +39,9 @@ def _watch(
     rounds: Iterable[int] | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Run, and run again after each change of some paths (files, directories, globs) or of the files that `once` returns.
+    """Run, and run again after each change of some paths, or of the files that `once` returns.
 
-    `rounds` are endless by default.
+    Paths are files, directories or globs. `rounds` are endless by default.
     """
     watched = tuple(paths)
     files: tuple[str, ...] = ()
@@ -73,7 +73,10 @@ def _expand(path: str) -> Iterable[str]:
 
 
 def _inputs(scenario: Scenario, *others: Path | None) -> list[str | Path]:
-    """Return all inputs of a run: logs, sets, the snapshot (which holds parameters) and others. They may not exist yet."""
+    """Return all inputs of a run: logs, sets, the snapshot (which holds parameters) and others.
+
+    They may not exist yet.
+    """
     paths = (scenario.current, scenario.candidate, *scenario.add, *scenario.apply, scenario.cluster, *others)
     return [*(log for log in scenario.logs if log != STDIN), *(path for path in paths if path is not None)]
 

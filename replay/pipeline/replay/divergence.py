@@ -23,7 +23,10 @@ class Divergence(Struct):
 
     @staticmethod
     def of(parts: Iterable[Divergence]) -> Divergence:
-        """Merge the parts' divergences. Equal values are shared, and so is a number that stands in both dictionaries."""
+        """Merge the parts' divergences.
+
+        Equal values are shared, and so is a number that stands in both dictionaries.
+        """
         beginning = Divergence()
         shared: dict[IsolatedEnd | None, IsolatedEnd | None] = {}
         for each in parts:

@@ -85,10 +85,11 @@ _CHUNK = 100
 
 
 class PartResult(NamedTuple):
-    """Result of a worker: the pieces of each class of requests, and their file; chunks of `--outcomes` begin at `lines`.
+    """Result of a worker: the pieces of each class of requests, and their file.
 
-    If requests are kept as they reached the validating phase, `met` are the positions of their blocks in the file, None
-    for a class that cannot be kept completely. `settled` are the pieces of all other requests.
+    Chunks of `--outcomes` begin at `lines`. If requests are kept as they reached the validating phase, `met` are the
+    positions of their blocks in the file, None for a class that cannot be kept completely. `settled` are the pieces of
+    all other requests.
     """
 
     classes: dict[CoarseClass, ClassPiece]
@@ -143,7 +144,10 @@ class Job(Struct, frozen=True, dict=True):
     keeps_met: bool = False
     """A flag that requests are kept as they reach the validating phase."""
     earlier: ManifestSet | None = None
-    """The candidate of an earlier run, which differs in validating policies alone. It has the form of `distinct_sets`."""
+    """The candidate of an earlier run, which differs in validating policies alone.
+
+    It has the form of `distinct_sets`.
+    """
     workspaces: Workspaces | None = None
     """Workspaces of kcp, None outside of kcp. With workspaces, `sets` hold all policies that any of them ever has."""
 
@@ -437,7 +441,10 @@ class Job(Struct, frozen=True, dict=True):
         return self.consulted(CoarseClass(record.verb, record.api_group, record.resource, record.subresource))
 
     def _heeds(self, record: Classed, places: frozenset[Place]) -> bool:
-        """Return whether a candidate policy or webhook that may match the request reads one of `places` in `object` or `oldObject`."""
+        """Return whether a candidate policy or webhook that may match the request reads one of `places`.
+
+        The places are in `object` or `oldObject`.
+        """
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
         key = (requests, places)
         if key not in self._heeded:

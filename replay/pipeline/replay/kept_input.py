@@ -30,7 +30,9 @@ from replay.pipeline.replay.decide import MetRequest
 from replay.reconstruct.request import Reached, ReplayRequest
 
 UNKEEPABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
-"""Errors for text that is not UTF-8, for numbers above 64 bits, and for other values that would not be restored exactly.
+"""Errors for values that would not be restored exactly.
+
+Among such values are text that is not UTF-8, and numbers above 64 bits.
 """
 ROWS: Final = 512
 """Number of requests in a block."""

@@ -131,7 +131,7 @@ class KeptResults(Struct, frozen=True):
         return MetClass(result, blocks)
 
     def read_earlier(self, classes: Collection[CoarseClass]) -> Earlier | None:
-        """Return the candidate that this one would be with the last validating policies, and its results for some classes."""
+        """Return the candidate with the last validating policies, and its results for some classes."""
         try:
             policies = _POLICIES.decode(_whole(self.storage, self.policies))
         except (OSError, msgspec.MsgspecError):

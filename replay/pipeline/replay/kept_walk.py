@@ -194,7 +194,7 @@ class KeptWalks:
         )
 
     def _acting(self, trace: Trace, *, is_earlier: bool = False) -> tuple[str, str]:
-        """Return digests of the units that may act on the classes with wanted decisions, and of mutating units, in both sets.
+        """Return digests of the units that may act on the wanted classes, and of mutating units, in both sets.
 
         `is_earlier` takes the earlier candidate instead of this run's.
         """

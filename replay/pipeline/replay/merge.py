@@ -60,7 +60,10 @@ def class_results(results: Sequence[PartResult], unread: Unread) -> dict[CoarseC
 def met_classes(
     results: Sequence[PartResult], unread: Unread, classes: Iterable[CoarseClass]
 ) -> dict[CoarseClass, MetClass]:
-    """Return the requests of each class that reached the validating phase, without classes that cannot be kept completely."""
+    """Return the requests of each class that reached the validating phase.
+
+    Classes that cannot be kept completely are left out.
+    """
     settled = _combined(((each.spool, each.settled) for each in results), unread)
     places: dict[CoarseClass, list[tuple[Path, int, int]]] = {}
     incomplete = set()

@@ -32,7 +32,10 @@ class LoggedRequest(NamedTuple):
 
     @property
     def came_to_the_end(self) -> bool:
-        """Return whether the request reached the plugins after all policies and webhooks, or only one of these refused it."""
+        """Return whether the request reached the plugins after all policies and webhooks.
+
+        It also counts as such if only one of these refused it.
+        """
         return self.request.reached is not Reached.FAILED_BEFORE
 
 

@@ -145,7 +145,8 @@ def looked_up(
         return job, lookups
     keys = {_rbac_key(obj) for obj in job.snapshot if key_of(obj)[0] == RBAC_GROUP} | set(lookups)
     unseen = unseen_deletions(collections, keys, builtin_discovery())
-    # Objects of a kind that the snapshot lacks are left out. With them the snapshot would count as complete for the kind.
+    # Objects of a kind that the snapshot lacks are left out. With them the snapshot would count as complete for the
+    # kind.
     kinds = {key_of(obj)[1] for obj in job.snapshot}
     objects = [obj for obj in seen_objects(collections, keys, builtin_discovery()) if key_of(obj)[1] in kinds]
     return replace(job, snapshot=(*job.snapshot, *objects)), WithUnseenDeletions(lookups, unseen)

@@ -123,7 +123,10 @@ class QuotaLedger(Struct):
 
 
 def _is_refused_by_others(record: RequestRecord, current: Decision) -> bool:
-    """Return whether the log's refusal is one of a policy or plugin that the first set lacks, which every set leaves as it is."""
+    """Return whether a policy or plugin that the first set lacks refused the request in the log.
+
+    Every set leaves that as it is.
+    """
     if answered(record).cause != Cause.DENIED or current.denials or current.verdict is Verdict.UNDETERMINED:
         return False
     return refused_by(record.status_message, record.resource) != ResourceQuota.name
@@ -235,7 +238,8 @@ class _Step(Struct):
         if own.denials:
             _miss(self.book, self.record)
         elif counted is not None and not self.attributes.dry_run:
-            # Admission charges before storage refuses a second object of the same name (409). The charge stays until a recount.
+            # Admission charges before storage refuses a second object of the same name (409). The charge stays until a
+            # recount.
             is_there = self.book.get(namespace, self.key) is not None
             if is_there or (record.code == EXISTS and self.is_logged):
                 self.book.leak(namespace, counted)

@@ -419,7 +419,8 @@ def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> 
 
     Admission is then the answer either way. Anything else is undetermined. Equal decisions stay one object.
     """
-    # A review without a validating phase is still known to be denied by the baseline, because policies run before webhooks.
+    # A review without a validating phase is still known to be denied by the baseline, because policies run before
+    # webhooks.
     if request.reached is not Reached.UNKNOWN or (is_review(request.record) and decisions[0].verdict is Verdict.DENIED):
         return list(decisions)
     decisions_made: IdentityMap[Decision, Decision] = IdentityMap()

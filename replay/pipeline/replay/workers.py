@@ -266,7 +266,8 @@ class WorkerPool(Generic[J]):
         except BaseException as error:
             for worker in multiprocessing.active_children():
                 worker.terminate()  # running parts take seconds, and their results are no longer needed
-            # INVARIANT: no future is cancelled. The pool sets an error on each when its workers end, and fails on a cancelled one.
+            # INVARIANT: no future is cancelled. The pool sets an error on each when its workers end, and fails on a
+            # cancelled one.
             if isinstance(error, BrokenPipeError | EOFError):
                 raise BrokenExecutor from error  # a worker was killed before it got its job
             raise

@@ -84,8 +84,7 @@ class World(Struct):
     stops: dict[int, str] = field(default_factory=dict)
     """The name of the first object that is denied, by the number of its collection's request."""
     refused: list[int] = field(default_factory=list)
-    """The numbers of attempts to create pods, for objects that exist only under the candidate and whose pods are denied.
-    """
+    """Numbers of attempts to create pods that are denied, for objects that exist only under the candidate."""
     lines: list[Line] = field(default_factory=list)
     """Lines of empty collections that end differently. No other line shows them."""
     forbidden: frozenset[int] = frozenset()

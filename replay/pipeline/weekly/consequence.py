@@ -1,4 +1,7 @@
-"""The consequences in a period, as in `replay run`: the denials that follow from a set enforced from the start of the period."""
+"""Consequences in a period, as in `replay run`.
+
+They are the denials that follow from a set enforced from the start of the period.
+"""
 
 from __future__ import annotations
 

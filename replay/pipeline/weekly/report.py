@@ -58,9 +58,9 @@ def weekly_markdown(result: WeeklyResult, zone: tzinfo, *, brief: bool) -> str:
 
 
 def write_weekly(result: WeeklyResult, directory: Path, zone: tzinfo, *, brief: bool) -> None:
-    """Write `report.html`, `report.md`, `report.json` and the JSON for the next report into a directory, which is created.
+    """Write `report.html`, `report.md`, `report.json` and the JSON for the next report into a directory.
 
-    Raise ReplayError if they cannot be written.
+    The directory is created. Raise ReplayError if they cannot be written.
     """
     page = html(weekly_document(result, zone=zone, rows=PAGE_ROWS, with_charts=True))
     text, data = weekly_markdown(result, zone, brief=brief), weekly_json(result)

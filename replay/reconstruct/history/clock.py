@@ -33,7 +33,10 @@ class RevisionClock:
         self._earliest_end = list(accumulate((end for _, _, end in reversed(ordered)), min))[::-1]
 
     def bounds(self, revision: int) -> tuple[int, int]:
-        """Return the times after and before which a revision was stored; `BEFORE` or `NEVER` beyond the ends of the log."""
+        """Return the times after and before which a revision was stored.
+
+        They are `BEFORE` or `NEVER` beyond the ends of the log.
+        """
         place = bisect_left(self._revisions, revision)
         start = self._latest_start[place - 1] if place else BEFORE
         if place < len(self._revisions) and self._revisions[place] == revision:

@@ -16,7 +16,7 @@ FINALIZERS = ("metadata", "finalizers")
 
 
 def after_binding(pod: Known, exchange: Exchange, following: JSON) -> Known | Missing:
-    """Return a pod after `pods/binding` (`pkg/registry/core/pod/storage.BindingREST`): node, labels, annotations, PodScheduled.
+    """Return a pod after `pods/binding`, which sets node, labels, annotations and PodScheduled (`BindingREST`).
 
     `following` is the next state in the log. It shows the topology labels that PodTopologyLabels copied from the node
     into the binding, and the second of the condition.
@@ -134,7 +134,10 @@ def after_partial_metadata(obj: Known, exchange: Exchange) -> Known | Missing:
 
 
 def being_deleted(state: Known, at: int) -> Known:
-    """Return an object that is deleted at a time and kept by finalizers (`registry.markAsDeleting`; `namespace/storage.REST.Delete`)."""
+    """Return an object that is deleted at a time and kept by finalizers.
+
+    Source: `registry.markAsDeleting`; `namespace/storage.REST.Delete`.
+    """
     if get(state.value, ("metadata", "deletionTimestamp")):
         return state
     generation = get(state.value, ("metadata", "generation"))
@@ -165,7 +168,10 @@ def _revision_hole() -> Hole:
 
 
 def scale_of(workload: Known) -> Known | Missing:
-    """Return the Scale of a built-in workload (`pkg/registry/apps/deployment/storage.scaleFromDeployment` and similar)."""
+    """Return the Scale of a built-in workload.
+
+    Source: `pkg/registry/apps/deployment/storage.scaleFromDeployment` and similar functions.
+    """
     body = workload.value
     if not isinstance(body, dict):
         return Missing("", "its Scale cannot be derived from the object")

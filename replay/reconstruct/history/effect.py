@@ -140,7 +140,10 @@ def _reviewed(exchange: Exchange, effect: Effect) -> Effect | None:
 
 
 def _plain_revision(exchange: Exchange) -> int | None:
-    """Return the revision of a response that is the object itself and is not being deleted; decided without decoding."""
+    """Return the revision of a response that is the object itself and is not being deleted.
+
+    The response is not decoded for this.
+    """
     record, text = exchange.record, exchange.record.response_object
     stored = revision_of(record.response_resource_version)
     # The substring may also be inside a string. Then the body is decoded, which is slower but never wrong.
@@ -189,7 +192,10 @@ def _deletion(exchange: Exchange, effect: Effect) -> Effect:
 
 
 def is_gone(exchange: Exchange | None, metadata: dict[str, JSON], body: JSON) -> bool:
-    """Return whether the object of an answer no longer exists: deleted, with neither finalizers nor a grace period left."""
+    """Return whether the object of an answer no longer exists.
+
+    It was deleted, and neither finalizers nor a grace period are left.
+    """
     if metadata.get("finalizers") or (metadata.get("deletionGracePeriodSeconds") or 0) > 0:
         return False
     # A namespace also waits for `spec.finalizers`, which the namespace controller removes.

@@ -59,7 +59,10 @@ def after_eviction(pod: Known, exchange: Exchange, following: JSON, overlap: Ove
 
 
 def perhaps_evicted(pod: Known) -> Known:
-    """Return a pod that an eviction may have written once, twice or not at all: its condition and deletion fields are unknown."""
+    """Return a pod that an eviction may have written once, twice or not at all.
+
+    Its condition and deletion fields are unknown.
+    """
     condition_types = [condition.get("type") for condition in get(pod.value, _CONDITIONS) or ()]
     paths = (
         _TIMESTAMP,
@@ -73,7 +76,10 @@ def perhaps_evicted(pod: Known) -> Known:
 
 
 def _is_removed_at_once(pod: Known, exchange: Exchange, following: JSON) -> bool:
-    """Return whether an eviction removes the pod at once: it runs on no node, or needs no grace period (`podStrategy.CheckGracefulDelete`)."""
+    """Return whether an eviction removes the pod at once, because it needs no grace period or has no node.
+
+    Source: `podStrategy.CheckGracefulDelete`.
+    """
     value = pod.value
     if any(hole.path[0] in ("spec", "status") or hole.path == FINALIZERS for hole in pod.holes):
         return False
@@ -85,7 +91,10 @@ def _is_removed_at_once(pod: Known, exchange: Exchange, following: JSON) -> bool
 
 
 def _grace_period(pod: Known, exchange: Exchange) -> int | None:
-    """Return the grace period of a deletion that leaves the pod (`podStrategy.CheckGracefulDelete`), None if unknown."""
+    """Return the grace period of a deletion that leaves the pod, None if unknown.
+
+    Source: `podStrategy.CheckGracefulDelete`.
+    """
     value = pod.value
     if any(hole.path[0] != "metadata" or hole.path in (_TIMESTAMP, _GENERATION) for hole in pod.holes):
         return None
@@ -103,7 +112,10 @@ def _grace_period(pod: Known, exchange: Exchange) -> int | None:
 
 
 def _deleting(state: Known, exchange: Exchange, following: JSON, period: int) -> Known:
-    """Return a pod with the fields of the deletion. Their second is that of the request, or the one in a later state."""
+    """Return a pod with the fields of the deletion.
+
+    Their second is that of the request, or the one in a later state.
+    """
     state = state.with_value(_PERIOD, period)
     first, last = exchange.record.received, exchange.record.stage_time
     # A deletionTimestamp has whole seconds, so a request within one second leaves no choice.
@@ -117,7 +129,10 @@ def _deleting(state: Known, exchange: Exchange, following: JSON, period: int) ->
 
 
 def _with_condition(state: Known, following: JSON) -> Known:
-    """Return a pod with the eviction's condition as a later state shows it, last unless that state shows another order."""
+    """Return a pod with the eviction's condition as a later state shows it.
+
+    The condition is the last one unless that state shows another order.
+    """
     conditions = get(state.value, _CONDITIONS) or []
     condition_types = [condition.get("type") for condition in conditions]
     if CONDITION in condition_types:

@@ -94,7 +94,7 @@ class History:
         return self._index.get(id(exchange))
 
     def place_before(self, exchange: Exchange) -> int | None:
-        """Return the position of the state that a record's own effect changed (-1: before all), None if it has no effect.
+        """Return the position of the state that a record's own effect changed, -1 before all, None if it has no effect.
 
         Deletions that remove an object at the same time do not follow each other: all have the same position.
         """
@@ -124,7 +124,10 @@ class History:
         return self._by_revision.get(at)
 
     def binding_at_revision(self, at: int) -> int | None:
-        """Return the position of the binding that stored a revision: the only write between two states, neither of them a deletion."""
+        """Return the position of the binding that stored a revision.
+
+        It is the only write between two states, neither of which is a deletion.
+        """
         for earlier, own, following in zip(self.effects, self.effects[1:], self.effects[2:], strict=False):
             if own.kind is EffectKind.BINDING and earlier.state is not None and following.state is not None:
                 is_between = (earlier.revision or at) < at < (following.revision or at)
@@ -236,10 +239,10 @@ class History:
         return starts[::-1], ends[::-1]
 
     def existing_at(self, start: int, end: int) -> Known | Missing | None:
-        """Return what is known of the state from `start` to `end` if the object existed, without states that went away meanwhile.
+        """Return what is known of the state from `start` to `end` if the object existed.
 
-        A removal may have written the object first (`Store.Delete` of a pod), which its answer shows. Null if the
-        object was absent all the time, None if the log does not show it.
+        States that went away meanwhile do not count. A removal may have written the object first (`Store.Delete` of a
+        pod), which its answer shows. Null if the object was absent all the time, None if the log does not show it.
         """
         places = self.window(start, end)
         if places[0] < 0 and (len(places) == 1 or not self._is_creation(0)):
@@ -258,9 +261,10 @@ class History:
         return merged(states, "it was being changed at the same time") if states else Known(None, Basis.RECORDED)
 
     def _spared(self, place: int) -> Known | None:
-        """Return the state after collection deletions that did not remove the object, None after other effects or if unknown.
+        """Return the state after collection deletions that did not remove the object.
 
-        Only the deletion itself may have changed it: its deletion fields and the finalizers that it waits for.
+        It is None after other effects or if unknown. Only the deletion itself may have changed it: its deletion fields
+        and the finalizers that it waits for.
         """
         first = place
         while first >= 0 and self.effects[first].kind is EffectKind.COLLECTED and not self.effects[first].uid:
@@ -276,7 +280,10 @@ class History:
         return exchange is not None and exchange.record.code == CREATED
 
     def at(self, start: int, end: int) -> Known | Missing | None:
-        """Return what is known of the state from `start` to `end`: None before the first effect, null if it was absent."""
+        """Return what is known of the state from `start` to `end`.
+
+        It is None before the first effect, and null if the object was absent.
+        """
         places = self.window(start, end)
         if places[0] < 0:
             if len(places) == 1:

@@ -54,7 +54,10 @@ class OldObjects(Struct, frozen=True):
     mutated: Callable[[Exchange], bool] = _never
 
     def of(self, exchange: Exchange) -> Known | Missing:
-        """Return the object that an UPDATE or DELETE found, never null, in the kind of the request (a Scale for `scale`)."""
+        """Return the object that an UPDATE or DELETE found, in the kind of the request (a Scale for `scale`).
+
+        It is never null.
+        """
         if exchange.record.subresource == "scale":
             old = self._scale(exchange)
         elif exchange.record.verb == "delete":
@@ -82,7 +85,8 @@ class OldObjects(Struct, frozen=True):
     def _updated(self, exchange: Exchange) -> Known | Missing:
         named = sent_revision(exchange)
         if exchange.dry_run and exchange.succeeded and exchange.shape is BodyShape.OBJECT:
-            # What was not stored answers with the version that it found (`registry.DryRunnableStorage.GuaranteedUpdate`).
+            # What was not stored answers with the version that it found
+            # (`registry.DryRunnableStorage.GuaranteedUpdate`).
             named = revision(exchange.response.metadata)
         if named is not None:
             state = self._at_revision(exchange, named)
@@ -208,9 +212,10 @@ class OldObjects(Struct, frozen=True):
         return self._with_revision(_before_deletion(exchange, shown), last)
 
     def _at_precondition(self, exchange: Exchange, named: int) -> Known | None:
-        """Return the state with the resourceVersion that a deletion requires, None if another state may have been validated.
+        """Return the state with the resourceVersion that a deletion requires.
 
-        Everything validated before the deletion's own first write has that version (`storage.Preconditions.Check`).
+        It is None if another state may have been validated. Everything validated before the deletion's own first write
+        has that version (`storage.Preconditions.Check`).
         """
         precondition = f"ResourceVersion in precondition: {named}," in exchange.record.status_message
         if not (exchange.succeeded or exchange.record.code == NOT_FOUND or precondition):
@@ -287,11 +292,13 @@ def _left_alone(after: JSON, changed: list[FieldPath]) -> Known | Missing:
 
 
 def _patched_away(exchange: Exchange, last: Known, changed: list[FieldPath]) -> Known | None:
-    """Return what a patch found that removed its object (`Store.deleteWithoutFinalizers`), None if the history does not fit.
+    """Return the object that a patch found and removed, None if the history does not fit.
 
     The object was being deleted, without finalizers or grace period left. That is the `last` state of the history, or a
     deletion wrote it afterwards and failed before it answered. The patch's own fields come from `last`. All others come
     from the response, which has the revision of the found object.
+
+    Source: `Store.deleteWithoutFinalizers`.
     """
     after = exchange.response.json
     if get(last.value, _REVISION) == get(after, _REVISION) and not last.holes:
@@ -343,7 +350,7 @@ def _won_the_removal(metadata: dict[str, JSON]) -> bool:
 
 
 def _lost_the_removal(state: Known, last: Known | Missing) -> Known | Missing:
-    """Return what a deletion found if another one removed the object: the object with or without the deletion's fields."""
+    """Return the object that a deletion found if another one removed it, with or without the deletion's fields."""
     if not isinstance(last, Missing) and last.value is not None:
         ignored = (*_WRITTEN_BY_ALL, *_DELETION, *(hole.path for hole in last.holes))
         if agrees(last.value, state.value, ignored):
@@ -362,7 +369,10 @@ def deletion_began_before(metadata: dict[str, JSON], received: int) -> bool:
 
 
 def _before_deletion(exchange: Exchange, shown: Known) -> Known:
-    """Return the object as a graceful deletion found it (`rest.BeforeDelete`): no deletion fields, the previous generation."""
+    """Return the object that a graceful deletion found: without deletion fields, in the previous generation.
+
+    Source: `rest.BeforeDelete`.
+    """
     state = shown.as_basis(Basis.RECONSTRUCTED)
     for path in _DELETION:
         state = state.without(path)

@@ -97,7 +97,10 @@ def _above_list(path: FieldPath) -> FieldPath:
 
 
 def made_by(paths: list[FieldPath], after: JSON) -> list[FieldPath]:
-    """Return the outermost parts of an object that consist only of touched paths: a patch may have created them as a whole."""
+    """Return the outermost parts of an object that consist only of touched paths.
+
+    A patch may have created them as a whole.
+    """
     return [_outermost(path, paths, after) for path in paths]
 
 

@@ -55,7 +55,10 @@ def _builtin() -> Schemas:
 
 
 def may_be_either(exchange: Exchange) -> bool:
-    """Return whether a map patch may have either form with different results. A directive shows that it is strategic."""
+    """Return whether a map patch may have either form with different results.
+
+    A directive shows that it is strategic.
+    """
     patch = exchange.request.json
     return isinstance(patch, dict) and is_ambiguous(patch) and not has_directive(patch)
 
@@ -100,7 +103,10 @@ def shown_form(exchange: Exchange, old: JSON) -> bool | None:
 
 
 def _shows_strategic_form(strategic: JSON, merged: JSON, answer: JSON) -> Iterator[bool]:
-    """Yield, for each place where the forms differ and the answer has one of their values, whether it is the strategic one."""
+    """Yield whether the answer has the value of the strategic form, for each place where the forms differ.
+
+    Places with neither value are left out.
+    """
     if strategic == merged:
         return
     if isinstance(strategic, dict) and isinstance(merged, dict) and isinstance(answer, dict):

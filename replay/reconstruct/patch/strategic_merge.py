@@ -105,7 +105,7 @@ def _is_directive(value: JSON) -> bool:
 
 
 def _retained(original: Map, patch: Map) -> Map:
-    """Return a copy of a map with the fields that `$retainKeys` names, or with all fields if there is no such directive."""
+    """Return a copy of a map with the fields that `$retainKeys` names, or with all fields without that directive."""
     if _RETAIN not in patch:
         return dict(original)
     retained = patch[_RETAIN]

@@ -94,7 +94,10 @@ def _with_pod_plugins(
 
 
 def _with_priority(pod: Known, shown: JSON, lister: Lister) -> Known:
-    """Return a pod after Priority: with the number and preemption policy of its PriorityClass or of the global default."""
+    """Return a pod after Priority.
+
+    It has the number and preemption policy of its PriorityClass or of the global default.
+    """
     if shown is not None:
         # The stored pod has the result, so no class is looked up.
         own, spec = pod.value.get("spec") or {}, shown.get("spec") or {}

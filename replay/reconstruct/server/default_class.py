@@ -56,7 +56,10 @@ class DefaultClasses:
     """Default classes that the log shows."""
 
     def __init__(self, shown: Iterable[ShownClass] = (), undone: frozenset[str] = frozenset()) -> None:
-        """`shown` are the rows of the queries `default_classes` and `default_priority`. Plugins in `undone` do nothing."""
+        """`shown` are the rows of the queries `default_classes` and `default_priority`.
+
+        Plugins in `undone` do nothing.
+        """
         self.undone = undone
         self._shown: dict[str, list[ShownClass]] = {}
         for row in sorted(shown, key=lambda row: row[1:3]):
@@ -87,7 +90,10 @@ class DefaultClasses:
         return obj if default is None else obj.with_value(path, default)
 
     def _with_default_priority(self, pod: Known) -> Known:
-        """Return a pod with an unknown PriorityClass completed: pods that got none prove that there was no global default."""
+        """Return a pod with its unknown PriorityClass completed.
+
+        Pods that got none prove that there was no global default.
+        """
         is_open = any(hole.path == _PRIORITY_CLASS for hole in pod.holes) and get(pod.value, _PRIORITY_CLASS) is None
         got = {resource: {row[3] for row in rows} for resource, rows in self._shown.items()}
         if not is_open or not _is_without_default_priority(got):

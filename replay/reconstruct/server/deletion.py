@@ -1,4 +1,7 @@
-"""Objects after deletions, and after writes to objects that are being deleted (`registry/generic/registry/store.go`)."""
+"""Objects after deletions, and after writes to objects that are being deleted.
+
+Source: `registry/generic/registry/store.go`.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,10 @@ def held_by(here: Known, exchange: Exchange) -> list[JSON]:
 
 
 def _policy(exchange: Exchange) -> str:
-    """Return the `propagationPolicy` of a deletion, empty if the server chooses. A body has precedence over the query."""
+    """Return the `propagationPolicy` of a deletion, empty if the server chooses.
+
+    A body has precedence over the query.
+    """
     options = exchange.request.json if isinstance(exchange.request.json, dict) else {}
     if exchange.record.subresource == "eviction":
         options = options.get("deleteOptions") or {}
@@ -70,7 +76,10 @@ def _policy(exchange: Exchange) -> str:
 
 
 def left_by_write(here: Known | Missing, written: Known | Missing) -> Known | Missing:
-    """Return the object after a write, null if it removes the last finalizer of a deleted object (`ShouldDeleteDuringUpdate`)."""
+    """Return the object after a write, null if it removes the last finalizer of a deleted object.
+
+    Source: `ShouldDeleteDuringUpdate`.
+    """
     if isinstance(here, Missing) or isinstance(written, Missing) or not is_being_deleted(here):
         return written
     is_held = get(written.value, FINALIZERS) or get(here.value, _GRACE) or _is_held_namespace(written.value)

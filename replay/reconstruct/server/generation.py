@@ -82,7 +82,10 @@ def changed(state: Known, old: Known, resource: GroupResource, api_resource: API
 
 
 def _everything(value: JSON, old: JSON) -> tuple[FieldPath, ...]:
-    """Return all paths of a custom resource except metadata (`customresource.customResourceStrategy.PrepareForUpdate`)."""
+    """Return all paths of a custom resource except metadata.
+
+    Source: `customresource.customResourceStrategy.PrepareForUpdate`.
+    """
     return tuple((name,) for name in sorted({*value, *old}) if name != "metadata")
 
 

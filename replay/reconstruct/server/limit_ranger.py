@@ -49,7 +49,10 @@ def _with_defaults(pod: Known, defaults: ContainerDefaults) -> Known:
 
 
 def _as_shown(pod: Known, shown: JSON) -> Known:
-    """Return the values that the stored pod's containers have and the client did not send, if the annotation is present."""
+    """Return the values that the stored pod's containers have and the client did not send.
+
+    There are none without the annotation.
+    """
     path = ("metadata", "annotations", ANNOTATION)
     text = get(shown, path)
     # A client that sends the annotation, as in a copy of a pod, also sends the values. So it shows no addition.

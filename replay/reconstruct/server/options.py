@@ -1,4 +1,7 @@
-"""Options, and the objects of connections, as the API server's handlers build them (`apiserver/pkg/endpoints/handlers`)."""
+"""Options, and the objects of connections, as the API server's handlers build them.
+
+Source: `apiserver/pkg/endpoints/handlers`.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ def _options_from_query(query: Mapping[str, Sequence[str]]) -> dict[str, JSON]:
 
 
 def _truth(text: str) -> bool:
-    """Return a boolean of a query: false for "false" and "0", otherwise true (`runtime.Convert_Slice_string_To_bool`)."""
+    """Return a boolean of a query: false for "false" and "0", otherwise true.
+
+    Source: `runtime.Convert_Slice_string_To_bool`.
+    """
     return text.lower() not in ("false", "0")
 
 

@@ -85,7 +85,10 @@ def as_validated(stored: Known, exchange: Exchange) -> Known:
 
 
 def _generated_job_labels(job: Known) -> list[Hole]:
-    """Return holes for the labels that a new Job may share with its pods: equal labels do not show whether the map is shared."""
+    """Return holes for the labels that a new Job may share with its pods.
+
+    Equal labels do not show whether the map is shared.
+    """
     labels = get(job.value, _LABELS)
     if not labels or labels != get(job.value, _POD_LABELS):
         return []
@@ -112,7 +115,10 @@ def _with_selector(job: Known) -> Known:
 
 
 def _node_ports(service: Known, group_resource: tuple[str, str]) -> list[Hole]:
-    """Return holes for the node ports that a new Service gets (`registry/core/service/storage/alloc.go`, `shouldAllocateNodePorts`)."""
+    """Return holes for the node ports that a new Service gets.
+
+    Source: `registry/core/service/storage/alloc.go`, `shouldAllocateNodePorts`.
+    """
     spec = get(service.value, _SPEC) if group_resource == ("", "services") else None
     if not isinstance(spec, dict):
         return []

@@ -122,7 +122,10 @@ class ShardCluster(Cluster):
         return discovery
 
     def crds_of(self, workspace: str) -> list[JSON]:
-        """Return the definitions of a workspace's custom kinds: its own, those of its exports, and those that it binds."""
+        """Return the definitions of a workspace's custom kinds.
+
+        They are its own, those of its exports, and those that it binds.
+        """
         crds = [crd_of_schema(schema) for schema in self._states(workspace, API_RESOURCE_SCHEMA)]
         for binding in self._states(workspace, API_BINDING):
             source = str((binding.get("status") or {}).get("apiExportClusterName") or "")
@@ -159,7 +162,10 @@ class ShardCluster(Cluster):
         return states_of_kind
 
     def is_born(self, workspace: str) -> bool:
-        """Return whether the log shows the beginning of a workspace and so holds all writes to it; system workspaces count too."""
+        """Return whether the log shows the beginning of a workspace and so holds all writes to it.
+
+        System workspaces count too.
+        """
         if is_system(workspace):
             return True
         cluster = self.of(workspace)

@@ -61,7 +61,10 @@ def _is_shown(exchange: Exchange) -> bool:
 def _as_validated(
     exchange: Exchange, operation: Operation, state: Known | Missing, cluster: Cluster
 ) -> Known | Missing:
-    """Return an object that was not stored or shown as kcp's plugins leave it between mutating and validating policies."""
+    """Return an object between mutating and validating policies as kcp's plugins leave it.
+
+    The object was neither stored nor shown.
+    """
     is_asked = operation in (Operation.CREATE, Operation.UPDATE) and not exchange.record.subresource
     if isinstance(state, Missing) or state.value is None or not is_asked:
         return state

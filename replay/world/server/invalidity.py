@@ -71,7 +71,7 @@ def _is_invalid_of_pod(step: WorldStep, here: Known | Missing, written: Known | 
 
 
 def breaks_update(step: WorldStep, old: Known | Missing, new: Known | Missing) -> bool:
-    """Return whether a write changes what may not change, leaves out what may not be missing, or names no version where it must."""
+    """Return whether a write changes an immutable field, lacks a required one, or names no version where it must."""
     creates = isinstance(old, Known) and old.value is None
     if not creates and _must_name_version(step):
         return True

@@ -45,7 +45,9 @@ from replay.world.validation import has_immutable, touches_immutable
 from replay.world.version import named_uid
 
 _ASKS_FIRST = frozenset({"eviction", "binding"})
-"""Subresources whose storage runs the validating phase before it looks up the pod (`EvictionREST.Create`, `BindingREST.Create`).
+"""Subresources whose storage runs the validating phase before it looks up the pod.
+
+Source: `EvictionREST.Create`, `BindingREST.Create`.
 """
 
 
@@ -81,7 +83,7 @@ class Server:
             yield from self._update(step, here_in(step, state))
 
     def meets_alike(self, record: RequestRecord, state: State) -> bool:
-        """Return whether neither candidate policies nor API rules read a place in which the object differs from the log."""
+        """Return whether no candidate policy and no API rule reads a place where the object differs from the log."""
         if not isinstance(state, Later) or state.touched is None:
             return False
         resource = GroupResource(record.api_group, record.resource)
@@ -337,7 +339,10 @@ def _code(record: RequestRecord) -> int:
 
 
 def _conflicts(step: WorldStep, state: State) -> bool:
-    """Return whether a request names another version of an existing object. Evictions run admission before that check."""
+    """Return whether a request names another version of an existing object.
+
+    Evictions run admission before that check.
+    """
     if is_absent(state) or step.record.subresource in _ASKS_FIRST:
         return False
     is_met = state is not None or (step.around_differs and step.logged.cause == Cause.CONFLICT)

@@ -1,4 +1,7 @@
-"""Permission to approve, sign and attest for a signer (`plugin/pkg/admission/certificates`, `pkg/certauthorization`)."""
+"""Permission to approve, sign and attest for a signer.
+
+Source: `plugin/pkg/admission/certificates`, `pkg/certauthorization`.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,10 @@ def _signer(obj: JSON) -> str:
 
 
 def _is_collected(review: Review) -> bool:
-    """Return whether an update changes only fields that the garbage collector changes (`rbac.IsOnlyMutatingGCFields`)."""
+    """Return whether an update changes only fields that the garbage collector changes.
+
+    Source: `rbac.IsOnlyMutatingGCFields`.
+    """
     if review.attributes.operation is not Operation.UPDATE:
         return False
     old, new = (_without_collected(each) for each in (review.old_object, review.object))

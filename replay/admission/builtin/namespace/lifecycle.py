@@ -22,7 +22,10 @@ class NamespaceLifecycle(Plugin):
     ignores_metadata = True
 
     def admit(self, review: Review) -> Refusal | None:
-        """Refuse a protected deletion with 403, a creation in a missing namespace with 404, in a terminating one with 403."""
+        """Refuse a creation in a missing namespace with 404, one in a terminating namespace with 403.
+
+        A protected deletion is refused with 403.
+        """
         attributes = review.attributes
         is_namespace = (attributes.kind.group, attributes.kind.kind) == (NAMESPACE.group, NAMESPACE.kind)
         if is_namespace:

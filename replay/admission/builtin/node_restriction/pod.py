@@ -1,4 +1,7 @@
-"""Rules for kubelets about pods and the objects that their pods need (`plugin/pkg/admission/noderestriction/admission.go`)."""
+"""Rules for kubelets about pods and the objects that their pods need.
+
+Source: `plugin/pkg/admission/noderestriction/admission.go`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tokens that kubelets ask for their pods' accounts (`admitServiceAccount`), and certificates (`admitPodCertificateRequest`)."""
+"""Tokens that kubelets ask for their pods' accounts, and certificates.
+
+Source: `admitServiceAccount`, `admitPodCertificateRequest`.
+"""
 
 from __future__ import annotations
 

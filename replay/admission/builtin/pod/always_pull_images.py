@@ -1,4 +1,7 @@
-"""AlwaysPullImages (`plugin/pkg/admission/alwayspullimages/admission.go`): sets and requires `imagePullPolicy: Always`."""
+"""AlwaysPullImages: sets and requires `imagePullPolicy: Always`.
+
+Source: `plugin/pkg/admission/alwayspullimages/admission.go`.
+"""
 
 from __future__ import annotations
 

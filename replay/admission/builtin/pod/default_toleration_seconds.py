@@ -1,4 +1,7 @@
-"""DefaultTolerationSeconds (`plugin/pkg/admission/defaulttolerationseconds/admission.go`): tolerations for unavailable nodes."""
+"""DefaultTolerationSeconds: tolerations for unavailable nodes.
+
+Source: `plugin/pkg/admission/defaulttolerationseconds/admission.go`.
+"""
 
 from __future__ import annotations
 

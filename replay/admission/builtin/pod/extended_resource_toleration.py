@@ -1,4 +1,7 @@
-"""ExtendedResourceToleration (`plugin/pkg/admission/extendedresourcetoleration/admission.go`): tolerations for device taints."""
+"""ExtendedResourceToleration: tolerations for device taints.
+
+Source: `plugin/pkg/admission/extendedresourcetoleration/admission.go`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""LimitPodHardAntiAffinityTopology (`plugin/pkg/admission/antiaffinity/admission.go`): required anti-affinity only by host."""
+"""LimitPodHardAntiAffinityTopology: required anti-affinity only by host.
+
+Source: `plugin/pkg/admission/antiaffinity/admission.go`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""LimitRanger (`plugin/pkg/admission/limitranger/admission.go`): container defaults, and bounds of containers, pods and claims."""
+"""LimitRanger: container defaults, and bounds of containers, pods and claims.
+
+Source: `plugin/pkg/admission/limitranger/admission.go`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""NodeDeclaredFeatureValidator (`plugin/pkg/admission/nodedeclaredfeatures/admission.go`): node features that an update needs.
+"""NodeDeclaredFeatureValidator: node features that an update needs.
 
 `InferForUpdate` of `k8s.io/component-helpers/nodedeclaredfeatures/features` says which change of a pod needs which
 feature. Its rule about ResourceSlices is behind the gate DRANodeAllocatableResources, which is off.
+
+Source: `plugin/pkg/admission/nodedeclaredfeatures/admission.go`.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ def _differ(current: Amounts, after: Amounts) -> bool:
 
 
 def _resizes_init_container(old: JSON, new: JSON) -> bool:
-    """Return whether an init container that is not a sidecar changes its resources (`nonsidecar_initcontainers_resize.go`)."""
+    """Return whether an init container that is not a sidecar changes its resources.
+
+    Source: `nonsidecar_initcontainers_resize.go`.
+    """
     return any(
         container.get("restartPolicy") != "Always"
         and (container.get("resources") or {}) != (new["initContainers"][place].get("resources") or {})

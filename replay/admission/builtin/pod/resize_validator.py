@@ -1,4 +1,7 @@
-"""PodResizeValidator (`plugin/pkg/admission/podresize/admission.go`): a resize must fit on the node, which must run Linux."""
+"""PodResizeValidator: a resize must fit on the node, which must run Linux.
+
+Source: `plugin/pkg/admission/podresize/admission.go`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tolerations as plugins handle them (`pkg/apis/core/helper/helpers.go`, `staging/src/k8s.io/api/core/v1/toleration.go`)."""
+"""Tolerations as plugins handle them.
+
+Source: `pkg/apis/core/helper/helpers.go`, `staging/src/k8s.io/api/core/v1/toleration.go`.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ def add_or_update_toleration(spec: JSON, toleration: Toleration) -> None:
 
 
 def merged_tolerations(first: list[JSON], second: list[JSON]) -> list[JSON]:
-    """Return both lists merged, without tolerations that another one covers; of equal ones the first stays (`pkg/util/tolerations`)."""
+    """Return both lists merged, without tolerations that another one covers.
+
+    Of equal ones the first stays (`pkg/util/tolerations`).
+    """
     every = [*first, *second]
     merged: list[JSON] = []
     for index, toleration in enumerate(every):
@@ -76,7 +82,10 @@ def are_covered(tolerations: list[JSON], allowed: list[JSON]) -> bool:
 
 
 def toleration_problems(tolerations: Iterable[Toleration], path: str) -> Iterator[str]:
-    """Yield the problems of tolerations (`pkg/apis/core/validation`, `ValidateTolerations` without comparisons of numbers)."""
+    """Yield the problems of tolerations, without comparisons of numbers.
+
+    Source: `ValidateTolerations` in `pkg/apis/core/validation`.
+    """
     for index, toleration in enumerate(tolerations):
         yield from _problems_of(toleration, f"{path}[{index}]")
 

@@ -57,7 +57,10 @@ class PodTolerationRestriction(Plugin):
         return cls(list(document.get("default") or ()), list(document.get("whitelist") or ()))
 
     def admit(self, review: Review) -> Refusal | None:
-        """Merge the defaults into a new pod, and a toleration for pods that are not best effort, then check like `validate`."""
+        """Merge the defaults into a new pod, then check like `validate`.
+
+        Pods that are not best effort also get a toleration.
+        """
         if not review.is_resource("", "pods"):
             return None
         spec, extra = review.object["spec"], []

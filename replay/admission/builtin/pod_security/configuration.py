@@ -1,4 +1,7 @@
-"""`PodSecurityConfiguration` (`pod-security-admission/admission/api`): defaulted and validated as at the server's start."""
+"""`PodSecurityConfiguration`, defaulted and validated as at the server's start.
+
+Source: `pod-security-admission/admission/api`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The PodSecurity plugin (`pod-security-admission/admission/admission.go`, `plugin/pkg/admission/security/podsecurity`)."""
+"""The PodSecurity plugin.
+
+Source: `pod-security-admission/admission/admission.go`, `plugin/pkg/admission/security/podsecurity`.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,10 @@ class PodSecurity(Plugin):
         return None
 
     def _namespace(self, review: Review) -> Refusal | None:
-        """Refuse invalid labels, unless they are unchanged. Warn about existing pods that a stricter level would deny."""
+        """Refuse invalid labels, unless they are unchanged.
+
+        Warn about existing pods that a stricter level would deny.
+        """
         labels = _labels(review.object)
         policy, errors = policy_of(labels, self._defaults)
         if review.attributes.operation is Operation.CREATE:

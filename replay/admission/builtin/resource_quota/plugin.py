@@ -160,7 +160,10 @@ class ResourceQuota(Plugin):
         self._used[namespace, name] = dict(used)
 
     def quotas(self, review: Review) -> list[Quota]:
-        """Return the quotas of the request's namespace with their usage. Raise UnknownInputError if they are unknown."""
+        """Return the quotas of the request's namespace with their usage.
+
+        Raise UnknownInputError if they are unknown.
+        """
         namespace = review.attributes.namespace
         quotas = []
         for each in known(review.cluster.list(RESOURCE_QUOTA, namespace)):

@@ -1,4 +1,7 @@
-"""StorageObjectInUseProtection (`plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go`): finalizers."""
+"""StorageObjectInUseProtection: finalizers.
+
+Source: `plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""PersistentVolumeClaimResize (`plugin/pkg/admission/storage/persistentvolume/resize/admission.go`): limits on growing claims."""
+"""PersistentVolumeClaimResize: limits on growing claims.
+
+Source: `plugin/pkg/admission/storage/persistentvolume/resize/admission.go`.
+"""
 
 from __future__ import annotations
 
