@@ -12,7 +12,7 @@ from replay.kyverno.rules.anchor import ADD, CONDITION, GLOBAL, Anchor, parse_an
 from replay.kyverno.rules.errors import GoPanicError, RuleError
 from replay.kyverno.rules.go_value import with_floats
 from replay.kyverno.rules.match_pattern import PatternError, match_pattern
-from replay.kyverno.rules.strategic_merge import strategic_merge
+from replay.kyverno.rules.strategic_merge import strategic_merge, wrong_kind
 
 IsAnchor = Callable[[Anchor], bool]
 
@@ -30,8 +30,9 @@ def merge_with_anchors(base: JSON, patch: JSON) -> JSON:
     pattern = _sorted(patch)
     try:
         _process(pattern, base)
-        if isinstance(pattern, dict):
-            _delete_condition_elements(pattern)
+        if not isinstance(pattern, dict):
+            raise wrong_kind(dict, pattern)
+        _delete_condition_elements(pattern)
     except _ConditionError:
         pattern = {}
     except RuleError as error:
@@ -131,7 +132,7 @@ def _comparable(value: JSON) -> JSON:
 def _process_list(pattern: list[Any], resource: JSON) -> None:
     """Append a patch by name for each object item that fits an anchored item of the pattern."""
     if resource is not None and not isinstance(resource, list):
-        raise RuleError(f"wrong node kind: expected SequenceNode but got {_kind_name(resource)}")
+        raise wrong_kind(list, resource)
     for element in list(pattern):
         if not _contains_anchor(element, _has_effect):
             continue
@@ -159,10 +160,6 @@ def _process_list(pattern: list[Any], resource: JSON) -> None:
             global_passed = global_passed or has_global
         if not global_passed and global_error is not None:
             raise global_error
-
-
-def _kind_name(value: JSON) -> str:
-    return "MappingNode" if isinstance(value, dict) else "ScalarNode"
 
 
 def _add_by_name(pattern: list[Any], candidate: JSON, item: JSON) -> None:

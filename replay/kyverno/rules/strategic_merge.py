@@ -64,16 +64,25 @@ def _walk(dest: JSON, patch: JSON, schema: Schema | None) -> JSON:
     kind = type(first) if type(first) in _KINDS else None
     for node in (dest, patch):
         if not _is_absent(node) and (type(node) if type(node) in _KINDS else None) is not kind:
-            expected, found = _KINDS.get(type(first), "ScalarNode"), _KINDS.get(type(node), "ScalarNode")
-            shown = (
-                marshal(node).replace(",", ", ").replace(":", ": ") if isinstance(node, dict | list) else marshal(node)
-            )
-            raise RuleError(f"wrong node kind: expected {expected} but got {found}: node contents:\n{shown}\n")
+            raise wrong_kind(type(first), node)
     if kind is dict:
         return _walk_map(dest, patch, schema)
     if kind is list:
         return _walk_list(dest, patch, schema)
     return dest if patch is _MISSING else patch
+
+
+def wrong_kind(expected: type, node: JSON) -> RuleError:
+    """Return the error about a node of another kind than that of a Python type (`yaml.InvalidNodeKindError`)."""
+    wanted, found = _KINDS.get(expected, "ScalarNode"), _KINDS.get(type(node), "ScalarNode")
+    return RuleError(f"wrong node kind: expected {wanted} but got {found}: node contents:\n{_flow(node)}\n")
+
+
+def _flow(node: JSON) -> str:
+    """Return a node as YAML in the style of JSON text."""
+    if isinstance(node, dict):
+        return "{" + ", ".join(f"{marshal(key)}: {_flow(node[key])}" for key in sorted(node)) + "}"
+    return "[" + ", ".join(map(_flow, node)) + "]" if isinstance(node, list) else str(marshal(node))
 
 
 def _walk_map(dest: JSON, patch: JSON, schema: Schema | None) -> JSON:
