@@ -57,11 +57,11 @@ class MadeRules:
     """The rules of policies, made once for each policy and kind."""
 
     def __init__(self) -> None:
-        """Nothing is made yet."""
+        """Start without rules."""
         self._made: IdentityMemo[Sequence[Rule]] = IdentityMemo()
 
     def of(self, policy: Mapping[str, Any], kind: str) -> Sequence[Rule]:
-        """Return what `compute_rules` makes."""
+        """Return the result of `compute_rules`, computed once for each policy and kind."""
         made = self._made.get((policy,), kind)
         return self._made.put((policy,), compute_rules(policy, kind), kind) if made is None else made
 
@@ -221,6 +221,7 @@ def _converted(rule: dict[str, Any], key: str) -> Rule:
     place = _PLACES[key]
     is_cel = as_map(rule.get("validate")).get("cel") is not None
     prefix = "" if is_cel else "request."
+    # As in Kyverno, the paths are replaced in the rule's whole JSON text, messages included.
     text = orjson.dumps(rule).decode()
     for field in ("spec", "metadata"):
         for obj in ("object", "oldObject"):

@@ -94,5 +94,6 @@ def _evaluate(context: Context, condition: Mapping[str, Any]) -> Outcome:
         raise RuleError(f"failed to substitute variables in condition value: {error}") from None
     operator = operator_named(str(condition.get("operator") or ""))
     if operator is None:
+        # Go prints so the missing error that Kyverno wraps here.
         raise RuleError("failed to create handler for condition operator: %!w(<nil>)")
     return Outcome(operator(key, value), str(condition.get("message") or ""))

@@ -110,6 +110,7 @@ class Context:
             )
         self._size += size
         if replacing:
+            # Without this, keys of an earlier entry with the same name would stay.
             self.put(None, name)
         self.put(with_floats(data), name)
 

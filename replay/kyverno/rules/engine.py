@@ -92,6 +92,7 @@ class Engine(Struct, frozen=True):
         subject = request.subject()
         if matches_rule(rule, resource, subject, namespace):
             return True
+        # A DELETE has only an old object.
         return resource is None and matches_rule(rule, request.old, subject, namespace)
 
     def _rule(

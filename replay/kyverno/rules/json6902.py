@@ -28,6 +28,7 @@ def apply_json6902(resource: JSON, text: str) -> JSON:
     for operation in operations:
         path = operation.get("path")
         try:
+            # Kyverno's patch options: paths are created for `add`, and may be missing for `remove`.
             if operation.get("op") == "add" and isinstance(path, str):
                 resource = _with_path(resource, tokens(path))
             elif isinstance(path, str) and not _is_there(resource, tokens(path)):

@@ -102,6 +102,7 @@ def _has_user(filter_: Mapping[str, Any]) -> bool:
 
 def _matches_filter(filter_: Mapping[str, Any], obj: JSON, subject: Subject) -> bool:
     resources = as_map(filter_.get("resources"))
+    # Where there is no user, as in background scans, `match` ignores users. `exclude` does not.
     with_user = _has_user(filter_) and not subject.requester.is_empty
     if is_empty_description(resources) and not with_user:
         return False

@@ -232,6 +232,7 @@ def pattern_order(pattern: dict[str, Any]) -> list[str]:
     back: list[str] = []
     for key in sorted(keys):
         (front if is_anchor(key, GLOBAL) or _has_anchors(pattern[key]) else back).append(key)
+    # Kyverno pushes each of these keys to the front of its list.
     return [*reversed(front), *back]
 
 

@@ -80,6 +80,7 @@ def _patched(request: Request, mutation: Mapping[str, Any], resource: JSON, plac
     if not isinstance(patched, dict) or not patched.get("kind"):
         return _error(f"failed to unmarshal patched resource: Object 'Kind' is missing in '{marshal(patched)}'")
     patched = with_integers(patched)
+    # The texts too: for Python, 1 equals 1.0 and true.
     if patched == resource and marshal(patched) == marshal(resource):
         return _Mutated(SKIP, resource, "no patches applied")
     return _Mutated(PASS, patched, "resource patched")
@@ -122,6 +123,7 @@ def _elements(
     if len(elements) > MOST_MUTATIONS:
         raise UndeterminedError(f"a foreach mutates more than {MOST_MUTATIONS} elements")
     order = loop.get("order")
+    # A strategic merge puts new items first: the reversed loop keeps them in the order of the elements.
     is_reversed = loop.get("patchStrategicMerge") is not None if order is None else order == "Descending"
     numbered = list(enumerate(elements))
     request.context.checkpoint()

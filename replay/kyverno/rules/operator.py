@@ -353,6 +353,7 @@ def _old_in(*, negated: bool) -> Operator:
                 raise GoPanicError(f"interface conversion: interface {{}} is {type_name(item)}, not string")
         items: list[str] | None
         if isinstance(value, str):
+            # For `NotIn` too: Kyverno returns true for both.
             if key == [value]:
                 return True
             items = _json_texts(value)

@@ -138,6 +138,7 @@ def _pod_of_kind(resource: JSON) -> Pod:
     if kind == "CronJob":
         job = as_map(spec.get("jobTemplate"))
         template = as_map(as_map(job.get("spec")).get("template"))
+        # Kyverno reads the metadata of the job template here, not those of the pod template.
         return Pod(as_map(job.get("metadata")), as_map(template.get("spec")))
     raise RuleError("could not find correct resource type")
 
@@ -169,6 +170,7 @@ def _excluded(
         part = Pod({}, kept)
     else:
         spec = {key: value for key, value in pod.spec.items() if key not in _KINDS}
+        # The exclusion is not about containers, so Kyverno checks the pod with an empty one.
         part = Pod(pod.metadata, {**spec, "containers": [{"name": "fake"}]})
     left = {each.id: each for each in results}
     restricted, values = exclude.get("restrictedField") or "", exclude.get("values") or ()

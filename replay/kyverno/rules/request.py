@@ -87,6 +87,7 @@ class Request:
         }
         self.context.put({key: value for key, value in user.items() if value}, "request")
         name = str(as_map(self.request.get("userInfo")).get("username") or "")
+        # As in Kyverno, the prefix is cut off by its length, without a comparison.
         parts = name[len(_SERVICE_ACCOUNT) :].split(":") if len(name) > len(_SERVICE_ACCOUNT) else []
         namespace, account = (parts[0], parts[1]) if len(parts) >= 2 else ("", "")
         self.context.put({"serviceAccountName": account, "serviceAccountNamespace": namespace})

@@ -115,6 +115,7 @@ def _with_variables(variables: Variables, text: str, path: str, *, is_delete: bo
             if is_shallow and value is not None:
                 if not isinstance(value, str):
                     raise GoPanicError(f"interface conversion: interface {{}} is {type_name(value)}, not string")
+                # Escaped, so that the next round does not substitute variables in the value.
                 value = value.replace("{{", "\\{{")
             shown = value if isinstance(value, str) else marshal(value)
             prefix = "" if initial else old[0]

@@ -165,6 +165,7 @@ class Validator:
             try:
                 elements = elements_of(self._context, str(loop.get("list") or ""))
             except RuleError as error:
+                # A list that does not exist has no elements. Kyverno tells that from other errors by their text.
                 if "Unknown key" not in str(error):
                     list_error = error
                 continue

@@ -179,7 +179,7 @@ class RuleWebhook:
         ]
 
     def _namespace(self, request: Request) -> Callable[[], JSON]:
-        """What looks up the namespace, None where there is none; the log may not know it, and few policies ask for it."""
+        """Return the lookup of the request's namespace. It waits until a policy asks, as the log may not have it."""
         name = str(request.request.get("namespace") or "")
         return lambda: self.namespaces(name) if name else None
 
@@ -224,6 +224,7 @@ class RuleWebhook:
         request.namespace_labels = labels
         responses = [self.engine.validate(policy, request) for _, policy in enforcing]
         warned = [self.engine.validate(policy, request) for policy in warning]
+        # One policy with `failurePolicy: Fail` makes the errors of all of them deny.
         fails = any(each.fails for each, _ in enforcing)
         if any(self._blocks(response, fails=fails, kind=request.kind.kind) for response in responses):
             return Answer(allowed=False, message=blocked_message(responses), responses=tuple(responses))
@@ -267,6 +268,7 @@ class RuleWebhook:
         for each in self._candidates("mutate", request):
             if not any(rule.get("mutate") and rule["mutate"].get("targets") is None for rule in each.spec["rules"]):
                 continue
+            # Errors also deny if only an earlier policy has `failurePolicy: Fail`.
             fails = fails or each.fails
             labels = self._labels([each.policy], request)
             if isinstance(labels, str):

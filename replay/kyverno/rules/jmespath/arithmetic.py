@@ -61,6 +61,7 @@ def _mismatch(function: str) -> JMESPathError:
 
 
 def _wrapped(nanoseconds: int) -> int:
+    # Go's `time.Duration` is an int64 that wraps around.
     return (nanoseconds + 2**63) % 2**64 - 2**63
 
 
@@ -185,6 +186,7 @@ def _round(value: float, digits: float) -> float:
     if not math.isfinite(digits) or digits != math.trunc(digits):
         raise _error("round", "Non-integer argument(s) passed for round off")
     if digits < 0:
+        # Kyverno gives its format no arguments, and Go prints this for them.
         raise _error("round", "%!d(MISSING) argument is out of bounds (%!d(MISSING))")
     try:
         shift = float(f"1e{int(digits)}")

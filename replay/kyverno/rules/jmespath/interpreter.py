@@ -157,6 +157,7 @@ class _Planner:
         if function is None:
 
             def unknown(value: Any) -> Any:
+                # Errors of the arguments come before that of the unknown function.
                 for argument in arguments:
                     argument(value)
                 raise JMESPathError(f"unknown function: {name}")
@@ -239,6 +240,7 @@ def _values(value: Any, each: Step) -> Any:
     """
     if type(value) is not dict:
         return None
+    # The library appends the values to a list that already has one null for each of them.
     items = [*[None] * len(value), *(known(value[key]) for key in sorted(value))]
     return [kept for item in items if (kept := each(item)) is not None]
 

@@ -37,6 +37,7 @@ def _contains(searched: JSON, wanted: JSON) -> bool:
     if type(searched) is str:
         return type(wanted) is str and wanted in searched
     for item in plain_list(searched):
+        # Go's `==` panics for two maps and for two slices in interfaces.
         if type(item) is type(wanted) and isinstance(item, dict | list):
             raise GoPanicError(f"runtime error: comparing uncomparable type {type_name(item)}")
         if equal(item, wanted):
@@ -156,6 +157,7 @@ def _sorted(values: list[Any]) -> list[Any]:
     return (
         sorted(values)
         if not is_array_of(float, values)
+        # Go's `sort.Float64s` puts NaN first.
         else sorted(values, key=lambda number: (not math.isnan(number), number))
     )
 

@@ -41,6 +41,7 @@ def _wrong_type(function: str, number: int, expected: str) -> JMESPathError:
 def text_of(value: JSON) -> str | None:
     """Return a number, text or boolean as functions write it, or None for other values."""
     if type(value) is float:
+        # Kyverno formats numbers with the precision of float32.
         return shortest(value, bits=32)
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -185,6 +186,7 @@ def _semver_compare(version: str, range_: str) -> bool:
     try:
         parsed = parse_version(version)
     except EvalError:
+        # Kyverno ignores the error and compares the zero version.
         parsed = SemanticVersion((0, 0, 0), (), ())
     return _version_range(range_)(parsed)
 
@@ -206,6 +208,7 @@ def _range_parts(text: str) -> list[str]:
     parts, last, last_character = [], 0, ""
     for index, character in enumerate(text):
         if character == " " and last_character not in (">", "<", "="):
+            # As in the library, a part of one character is lost.
             if last < index - 1:
                 parts.append(text[last:index])
             last = index + 1
