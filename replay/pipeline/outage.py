@@ -142,8 +142,10 @@ def outage_of(
 
     webhooks = tuple(_down_webhooks(manifests, impatient))
     ((_, last, *_),) = store.answer("log_facts")
+    # The recovery begins when the log ends.
     lister = ClusterLister(cluster, int(last or 0), int(last or 0))
     admissions = [WebhookAdmission([_failing(manifests)], phase, version, cluster.discovery) for phase in PHASES]
+    # A shard of kcp runs no pods and has no nodes.
     steps = [] if is_shard else _steps(webhooks)
     answers = tuple(_answered(step, admissions, cluster, lister) for step in steps)
     limits = {phase: [each.timeout_seconds for each in webhooks if each.phase == phase] for phase in PHASES}

@@ -192,6 +192,7 @@ class ShardChain(Struct, dict=True):
         if isinstance(planned, Missing):
             whose, planned = Deciders(whose.current, planned), sides
         unknown = whose.planned if isinstance(whose.planned, Missing) else None
+        # The sets of one workspace change together, those of two workspaces independently.
         pairs = sides if planned is sides else [self._join(one, other) for one in sides for other in planned]
         base_lister = self._lister(whose.current, at, lister)
         return [RequestChain(self._chain(whose, at.workspace, each), base_lister, each, unknown) for each in pairs]
@@ -205,6 +206,7 @@ class ShardChain(Struct, dict=True):
         """Return the baseline of one workspace with the candidate of another."""
         key = id(current), id(planned)
         if key not in self._joined:
+            # Both are kept alive, because the key has their ids.
             self._joined[key] = Sides(current.current, planned.candidate), current, planned
         return self._joined[key][0]
 
@@ -234,6 +236,7 @@ class ShardChain(Struct, dict=True):
     def _chain(self, whose: Deciders, target: str, sides: Sides) -> Chain:
         changes = self.workspaces.changes
         namespaces = changes.get(target, NO_CHANGE).namespaces
+        # The target matters only if the candidate changes its namespaces.
         key = whose, target if namespaces else "", id(sides)
         entry = self._chains.get(key)
         if entry is None:
@@ -291,6 +294,7 @@ class ShardChain(Struct, dict=True):
         """Return undetermined decisions of both sets."""
         unknown = Missing("", reason, fix)
         current = _undetermined(unknown)
+        # One object for both sets shows that they do not differ.
         return [current, _undetermined(unknown) if self._changes else current]
 
     def everything(self, *, planned: bool) -> Iterator[JSON]:

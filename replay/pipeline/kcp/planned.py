@@ -202,6 +202,7 @@ class Rebinding:
         unknown = next((source for source in sources_of_bindings if isinstance(source, Missing)), None)
         if unknown is not None:
             return unknown
+        # Another binding may bind the resource, or the workspace may define it itself.
         if not bindings.are_all or resource in self._cluster.defined(workspace):
             return own
         return Missing("", f"the candidate binds {resource} from nobody, and the workspace has none of its own")
@@ -212,6 +213,7 @@ class Rebinding:
             return binding or ""
         path, name = reference_of(binding)
         home = self._workspaces.names.cluster(path) if path else workspace
+        # The status of an unchanged binding shows what it binds.
         if (home, name) not in self._exports and not self._is_rebound(workspace, binding):
             return bound_from(binding, resource)
         export = self._exports[home, name] if (home, name) in self._exports else self._export(home, name)

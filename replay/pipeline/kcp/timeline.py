@@ -147,9 +147,11 @@ class PolicyTimeline:
             if place == 0 and effect.snapshot is not None:
                 previous = self._begin(key, value)
                 continue
+            # The log changes an object that existed before. Its state then is that of the given set.
             if place == 0 and not is_creation and effect.exchange is not None:
                 previous = self._set_first(key, own)
             stored = self._stored(value)
+            # A write of metadata alone changes no decision.
             if isinstance(stored, Missing) or _content(stored) != _content(previous):
                 self._changes.append(_Change(effect.start, effect.end, key, stored))
             previous = None if isinstance(stored, Missing) else stored
@@ -187,12 +189,14 @@ class PolicyTimeline:
         first, last = bisect_right(self._bounds, start), bisect_right(self._bounds, end)
         if first != last:
             return self._alternatives(start, end)
+        # No change begins or ends between two bounds, so all requests in between share the sets.
         sides = self._at.get(first)
         if sides is None:
             sides = self._at[first] = self._alternatives(start, end)
         return sides
 
     def _alternatives(self, start: int, end: int) -> list[Sides] | Missing:
+        # The first `settled` changes are certainly in force, those after the first `begun` ones are not.
         settled = sum(change.end + POLICY_DELAY <= start for change in self._changes)
         begun = sum(change.start <= end for change in self._changes)
         if begun - settled >= MOST_ALTERNATIVES:

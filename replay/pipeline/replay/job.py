@@ -311,6 +311,7 @@ class Job(Struct, frozen=True, dict=True):
         """The candidate's policies with an empty baseline."""
         if self.workspaces is not None:
             return self.shard_chain(alone=True)
+        # The baseline's objects stay. They are part of the cluster and deny nothing.
         nothing = ManifestSet(objects=self.distinct_sets[0].objects)
         if self.policy_writes:
             return self._timed(lambda names: (nothing, self.sets_without(names)[1]))
@@ -365,6 +366,7 @@ class Job(Struct, frozen=True, dict=True):
     @cached_property
     def elsewhere(self) -> Elsewhere:
         """The builder of requests on objects that differ under the candidate."""
+        # A name that does not occur in the text of the candidate is read by none of its policies.
         candidate = repr(self.distinct_sets[1])
         unread = frozenset(name for name in COUNTED if name not in candidate)
         return Elsewhere(self.reconstructor, self.chain.patchers, unread)
@@ -451,6 +453,7 @@ class Job(Struct, frozen=True, dict=True):
             places_read = frozenset[str]().union(
                 *(paths for selects, paths in self._candidate_reads if selects(requests))
             )
+            # A later request has the same difference in its `oldObject`.
             old_places = frozenset((OLD_OBJECT, *place[1:]) for place in places)
             self._heeded[key] = bool(read_places(places_read, places | old_places))
         return self._heeded[key]

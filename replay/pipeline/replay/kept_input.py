@@ -163,6 +163,7 @@ def _asked(original: Attributes | Missing, attributes: Attributes, admitted: Seq
         subresource=attributes.subresource,
         namespace=attributes.namespace,
         name=attributes.name,
+        # The bytes are the key under which `_user` caches the user.
         user_info=Raw(_encode(attributes.user_info)),
         dry_run=attributes.dry_run,
         options=_value(attributes.options),
@@ -212,6 +213,7 @@ def _value(value: Object) -> _Value:
         plain = _without_holes(value.value, (), holes)
         return _Value(_PARTIAL, Raw(_encode(_Partial(plain, tuple(holes), value.missing))))
     if isinstance(value, Missing):
+        # A subclass of `Missing` says that the object may be absent. No form stands for that.
         if type(value) is not Missing:
             raise TypeError("what may be absent is not kept")
         return _Value(_MISSING, Raw(_encode(value)))
@@ -331,6 +333,7 @@ class KeptBlocks:
 
 def block_of(rows: Sequence[bytes]) -> bytes:
     """Return compressed rows."""
+    # Speed matters more than size.
     return zlib.compress(_encode(rows), 1)
 
 

@@ -148,6 +148,7 @@ class KeptWalks:
         if self._rows:
             self._close_block()
         traces = [_TraceAndActing(trace, *self._acting(trace)) for trace in self._traces]
+        # Blocks without a remaining walk are dropped, and the others get new numbers.
         used = sorted({note.block for entry in self._new.values() for note in entry.notes or ()})
         numbers = {block: number for number, block in enumerate(used)}
         entries = [
@@ -225,6 +226,7 @@ class KeptWalks:
         return entry.notes is not None and all(map(is_alike, entry.notes))
 
     def _validity_of(self, trace: Trace, acting: str, mutating: str) -> _Validity:
+        # The kept requests have passed the mutating phase, so they are of no use after a change before its end.
         now, mutating_now = self._acting(trace)
         if mutating != mutating_now or any(
             each.answer != answer_of(self._job.judge, each.question, each.requests, each.places)
@@ -299,6 +301,7 @@ class KeptWalks:
         if len(self._rows) == ROWS:
             self._close_block()
         self._rows.append(note.row)
+        # The compressed size is known only when the block is full.
         self._size += len(note.row) // _RATIO
         return _NotePlace(note.is_alone, len(self._blocks), len(self._rows) - 1, note.digest)
 

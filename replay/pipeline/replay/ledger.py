@@ -128,6 +128,7 @@ def _one(
     if decision.denials or not each.came_to_the_end:
         return ADMITTED
     is_open = not each.is_certain or bool(decision.undetermined)
+    # It is uncertain whether this request is charged, so the certain charges stay as they are.
     least = book.least if not is_open else copy.deepcopy(book.least)
     low, high = Effects(), Effects()
     result, _ = run_stateful_phase(least, attributes, cluster, time, low)

@@ -143,6 +143,7 @@ def corrected(earlier: ClassResult, removed: ClassResult, added: ClassResult) ->
     old, gone, new = (each.totals.summary for each in (earlier, removed, added))
     examples, others = old.changes.groups, gone.changes.groups
     is_example_gone = any(examples.get(group) == example for group, example in others.items())
+    # A removed request may be an example, or may have kept other groups out of a full table.
     if is_example_gone or len(others) >= MAX_GROUPS or any(each.call_failures for each in (old, gone, new)):
         return None
     totals = Totals(fidelity=earlier.totals.fidelity)
@@ -254,6 +255,7 @@ def _findings(places: Sequence[tuple[Path, int]]) -> Callable[[], Iterator[Pendi
     def read() -> Iterator[Pending]:
         with ExitStack() as stack:
             streams = [_chunks(stack, path, start) for path, start in places]
+            # Each part is in log order already, so that only one chunk of each is in memory.
             yield from heapq.merge(*streams, key=lambda pending: pending.place)
 
     return read

@@ -81,6 +81,7 @@ def absent(writes: Sequence[PolicyWrite], start: int, end: int) -> list[frozense
     """
     settled = sum(write.end + POLICY_DELAY <= start for write in writes)
     begun = max(settled, sum(write.start <= end for write in writes))
+    # An object that the log creates first did not exist before.
     gone: set[Name] = {name for name in {write.name for write in writes} if _first(writes, name).creates}
     states: list[frozenset[Name]] = []
     for count in range(begun + 1):

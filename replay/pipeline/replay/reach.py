@@ -149,6 +149,7 @@ def in_collections(store: Store, collections: Collections, stops: Mapping[int, s
     """
     keys: set[str] = set()
     for (group, resource, namespace, workspace), here in collections.by_place.items():
+        # The log does not list what a refused request would have deleted, so any object may be among it.
         if any(each.is_refused for each in here):
             inside = in_namespaces(store, [namespace_key(namespace, workspace)])
             keys.update(key for key in inside if key.split(BETWEEN)[:3] == [group, resource, namespace])

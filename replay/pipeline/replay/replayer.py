@@ -292,6 +292,7 @@ class Replayer(Struct, frozen=True, dict=True):
         )
         if kind is not OutcomeKind.NEWLY_DENIED and not is_mutated:
             return None
+        # The mutated object may be invalid, which only its content shows.
         if not self._rules.leaves_valid(request.attributes.kind, patch) and may_break(patch):
             return None
         if is_mutated:
@@ -332,6 +333,7 @@ class Replayer(Struct, frozen=True, dict=True):
         # Policies are not evaluated for a request that the authorizers deny.
         kind = OutcomeKind.UNCHANGED if candidate is NOT_LET_IN else outcome_kind(current, candidate)
         is_found = kind is not OutcomeKind.UNCHANGED
+        # Redaction takes time, so decisions that nobody sees are left as they are.
         is_told = self.with_lines or is_found or current.webhooks or candidate.webhooks
         if is_told or current.patch != candidate.patch or redactor.resource == SECRETS:
             is_one = current is candidate
@@ -447,5 +449,6 @@ def _if_reached(decision: Decision, reason: str) -> Decision:
     acting = dict.fromkeys((each.policy, each.binding) for each in decision.denials)
     acting.update(dict.fromkeys((each.policy, each.binding) for each in decision.mutated))
     reason = f"whether it came as far as the policies is not known: {reason}"
+    # If there are only warnings or annotations, no policy is named.
     unknown = tuple(Undetermined(policy, binding, reason) for policy, binding in acting or {("", ""): None})
     return Decision(Verdict.UNDETERMINED, undetermined=decision.undetermined or unknown, webhooks=decision.webhooks)

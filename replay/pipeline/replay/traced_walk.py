@@ -118,6 +118,7 @@ class Tracer:
         self._decided.clear()
         self._answers.clear()
         self.owners.uids.clear()
+        # Most walks ask the same questions, so equal traces share one object.
         trace = self._traces.get((decided, answers))
         if trace is None:
             classes = frozenset(CoarseClass(*columns) for columns in decided)
@@ -139,6 +140,7 @@ class Tracer:
             self._notes = None
             return job.judge.decide_alone(request, lister) if is_alone else job.replayer.decide(request, lister)
         decisions, met = decide_keeping(chain, request, lister)
+        # Only lookups in the log can be repeated later, not those among objects of this candidate.
         is_of_log = lister == job.cluster.at(request.record)
         try:
             if self._notes is not None and met is not None and is_of_log:

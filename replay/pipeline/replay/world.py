@@ -75,8 +75,8 @@ _FORBIDDEN = Consequence(FORBIDDEN, root=True)
 class World(Struct):
     """The consequences of a candidate by position, and of whole deleted collections by request number.
 
-    `ends` has the consequences of first objects by the number of their request alone, which takes half the memory. There is one
-    for each request that differs.
+    `ends` has one for each request that differs. Its key is the position, or only the sequence number for the first
+    object of a request, which takes half the memory.
     """
 
     ends: dict[int | LogPosition, Consequence] = field(default_factory=dict)
@@ -162,6 +162,7 @@ class Wave(Struct, frozen=True):
         keys_of_part: dict[int, list[str]] = {}
         for key, number in part_of.items():
             keys_of_part.setdefault(number, []).append(key)
+        # A collection request may meet objects of every part.
         collections = self.begins.alone(each.record.seq for each in self.around.collections.all)
         portions = []
         for part in parts:
@@ -315,6 +316,7 @@ def _spread(stage: _Stage, first: Wave) -> None:
         owners.update(changes)
         keys |= ownership.owned_by(changes)
     if stage.worker_pool.job.with_lines:
+        # Only `--outcomes` shows what objects from before the log change.
         older = frozenset(str(row[0]) for row in stage.store.query("older").iter_rows())
         around = replace(first.around, owners=owners, owning=owning, is_rest=True)
         stage.run(Wave(older - walked, around, first.begins, ownership))
@@ -364,6 +366,7 @@ class _Stage(Struct, frozen=True):
         walks = WaveWalks(self.archive, wave.keys, wave.around, wave.begins, parts)
         rest = replace(wave, keys=walks.missing)
         with closing(self._walk(rest, is_traced=True)) as missing:
+            # The new walks come in the order of the saved ones only if both are split alike.
             yield from walks.all(missing, in_order=rest.is_few == wave.is_few)
 
     def _walk(self, wave: Wave, *, is_traced: bool = False) -> Generator[ObjectWalk, None, None]:
@@ -374,6 +377,7 @@ class _Stage(Struct, frozen=True):
         portions = self.worker_pool.shared(wave.portions(parts))
         with closing(self.worker_pool.results(Walk(wave.around, is_traced), portions, self.progress)) as results:
             pairs = zip(portions, results, strict=True)
+            # The shares of one part are walked side by side, so their walks are merged in log order.
             for _, of_part in groupby(pairs, key=lambda pair: pair[0].part.number):
                 yield from merge(*(walks for _, walks in of_part), key=attrgetter("since", "identity"))
 
@@ -416,6 +420,7 @@ def _retried(store: Store, world: World) -> None:
         return
     uids = orjson.dumps([retry.owner for retry in by_owner]).decode()
     ends = {str(uid): int(end) for uid, end in store.frame("owner_ends", uids=uids).rows()}
+    # If the log does not show the end of an owner, its controller tries until the last consequence.
     last = max(place.seq for place, _ in world.consequences()) // TICKS
     for retry, ((first_place, first), *others) in by_owner.items():
         seconds = (ends.get(retry.owner, last) - first_place.seq // TICKS) / MICROSECONDS
