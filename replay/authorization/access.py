@@ -129,6 +129,7 @@ def new_access(current: Iterable[JSON], candidate: Iterable[JSON], *, is_whole: 
         unknown += [
             UnknownAccess(subject, namespace, each.role, each.source)
             for each in bound
+            # Where the objects are not all of the cluster's, the role may exist there.
             if not is_whole and each.rules is None and each.role not in known
         ]
         # `own` covers these too. Dropping them first saves comparisons.

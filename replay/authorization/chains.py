@@ -100,7 +100,10 @@ def sides(
     return (
         AuthorizationSide(chain, current.rbac),
         AuthorizationSide(
-            candidate.configuration or (chain if candidate.alone else default), rbac, deleted_keys(current, candidate)
+            # RBAC objects alone do not tell the chain, so that it stays as it is.
+            candidate.configuration or (chain if candidate.alone else default),
+            rbac,
+            deleted_keys(current, candidate),
         ),
     )
 

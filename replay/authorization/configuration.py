@@ -150,6 +150,7 @@ def _webhook(value: JSON) -> AuthorizerWebhook:
     """
     conditions = value["matchConditions"]
     return AuthorizerWebhook(
+        # For the defaulting in Go, a TTL of zero is not set.
         authorized_ttl=_nanoseconds(value["authorizedTTL"]) or _DEFAULT_AUTHORIZED_TTL,
         cache_authorized_requests=value.get("cacheAuthorizedRequests", True),
         unauthorized_ttl=_nanoseconds(value["unauthorizedTTL"]) or _DEFAULT_UNAUTHORIZED_TTL,

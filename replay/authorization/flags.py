@@ -147,6 +147,7 @@ def _webhook(flags: ServerFlags) -> AuthorizerWebhook:
     authorized, unauthorized = parse_duration(values[AUTHORIZED_TTL]), parse_duration(values[UNAUTHORIZED_TTL])
     return AuthorizerWebhook(
         authorized_ttl=authorized,
+        # A TTL of zero switches the cache off: flags have no other way to say so.
         cache_authorized_requests=authorized != 0,
         unauthorized_ttl=unauthorized,
         cache_unauthorized_requests=unauthorized != 0,

@@ -71,6 +71,7 @@ class WebhookConditions:
         for index, condition in enumerate(self._conditions):
             result = self._evaluated(index, condition, names)
             results.append(result)
+            # A false condition skips the webhook, even if one before it failed.
             if result.result is ConditionOutcome.FALSE:
                 return ConditionResults((*results, *self._results[ConditionOutcome.NOT_EVALUATED][index + 1 :]), index)
         errors = list(dict.fromkeys(result.error for result in results if result.error is not None))

@@ -210,6 +210,7 @@ class NodeAuthorizer:
             return _NO_OPINION
         if attributes.verb != "get" and _selects(attributes, "spec.nodeName", node):
             return _ALLOW
+        # A list or watch that selects one name is like a `get`.
         if attributes.verb == "get" or attributes.name:
             return self._related(node, "pod", attributes)
         return _no("can only list/watch pods with spec.nodeName field selector")

@@ -218,6 +218,7 @@ def _edges(kind: GroupVersionKind, own: Vertex, obj: JSON) -> Iterator[tuple[Ver
         yield from _volume_edges(own, spec)
     elif spec.get("nodeName"):
         yield own, Vertex("node", "", spec["nodeName"])
+        # A kubelet creates mirror pods itself. What they refer to must not become readable for it.
         if kind is POD and _MIRROR not in (metadata.get("annotations") or {}):
             yield from ((start, own) for start in _pod_references(own, obj))
 

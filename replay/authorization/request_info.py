@@ -81,6 +81,7 @@ def _selected_name(query: Query) -> str:
     except SelectorError:
         return ""
     name = exact_match(requirements, "metadata.name")
+    # The server ignores names that cannot be part of a path (`IsValidPathSegmentName`).
     is_segment = name is not None and name not in (".", "..") and "/" not in name and "%" not in name
     return name if name is not None and is_segment else ""
 

@@ -121,6 +121,7 @@ def answer_from_response(code: int, response: JSON, version: str) -> AuthorizerA
 
 def _response_error(code: int, response: JSON, version: str) -> str | None:
     """Return why a response is not an answer, or None if it is one."""
+    # For client-go, these codes are success (`transformResponse`).
     if not 200 <= code <= 206:
         return _status_error(code, response)
     if response is None:  # `null` decodes to an answer that says nothing
