@@ -151,6 +151,7 @@ def load_configuration(path: Path, version: KubernetesVersion, gates: Gates = NO
     except _StoppedError as stopped:
         return LoadedConfiguration(str(path), (), str(stopped), stopped.stage, "", (_stop_finding(stopped, path),))
     directories: list[LoadedDirectory] = []
+    # The server initializes plugins in its own order, whatever the order of the entries.
     for name in DEFAULT_PLUGINS:
         entry = next((entry for entry in entries if entry.name == name), None)
         try:
@@ -185,6 +186,7 @@ def _read_entries(path: Path) -> tuple[PluginConfiguration, ...]:
     try:
         decoded = read_object(data, 1, _SCHEME)
     except UndecodableError as error:
+        # The old form can only configure plugins without manifests.
         if _is_legacy(error.untyped):
             return ()
         raise _StoppedError(str(error), "read", _problem_finding(error, str(path))) from error

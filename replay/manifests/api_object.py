@@ -225,6 +225,7 @@ class _Loading(Struct):
             document=self.document,
         )
         if self.is_applied:
+            # Applied again, an object is updated. Created again, it already exists.
             self.objects = [each for each in self.objects if (each.kind, each.name) != (kind, name)]
         self.objects.append(loaded)
         if errors:

@@ -79,6 +79,7 @@ def _with_authorities(configuration: JSON, before: JSON) -> JSON:
 
     def completed(webhook: dict[str, Any]) -> dict[str, Any]:
         client = webhook["clientConfig"]
+        # `kubectl apply` leaves what others have set, such as a bundle that cert-manager has injected.
         bundle = None if client.get("caBundle") else known.get(webhook["name"])
         return {**webhook, "clientConfig": {**client, "caBundle": bundle}} if bundle else webhook
 

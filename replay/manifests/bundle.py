@@ -345,6 +345,7 @@ def _placed(found: _FoundObject, discovery: Discovery) -> JSON:
     namespace = value["metadata"].get("namespace")
     if resource is None or resource.namespaced is bool(namespace):
         return value
+    # Without another context, kubectl sends objects without a namespace to `default`.
     metadata = {key: each for key, each in value["metadata"].items() if key != "namespace"}
     return {**value, "metadata": {**metadata, "namespace": "default"} if resource.namespaced else metadata}
 

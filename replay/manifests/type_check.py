@@ -166,6 +166,7 @@ class TypeChecker:
         for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
             for count, kind in enumerate(self._kinds_of(rule), 1):
                 kinds.add(kind)
+                # As in `typesToCheck`: the count begins anew with each rule, but the end is that of all rules.
                 if count == _MAX_TYPES:
                     return sorted(kinds)
         return sorted(kinds)

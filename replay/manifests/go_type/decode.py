@@ -73,6 +73,7 @@ class _Context(Struct, frozen=True):
         return _Context(name, (*self.fields, *target.embedded, target.name), path)
 
     def into_key(self, key: str) -> _Context:
+        # Go's errors name fields of structs, but no keys of maps and no indexes.
         return _Context(self.struct_name, self.fields, f"{self.path}.{key}" if self.path else key)
 
     def into_index(self, index: int) -> _Context:
@@ -134,6 +135,7 @@ class _Decoder:
             if entry.key in value:
                 self._strict("duplicate field", entry, context)
             value[entry.key] = self.value(entry.value, element, context.into_key(entry.key))
+        # In Go, null sets nothing: the new value stays the empty string.
         return {key: "" if item is None else item for key, item in value.items()}
 
     def _list(self, node: Node, go_type: str, context: _Context) -> list[JSON] | None:

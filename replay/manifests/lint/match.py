@@ -73,6 +73,7 @@ def _is_known(entry: str, groups: list[str], versions: list[str], context: LintC
     Without a snapshot, any API group that is not of Kubernetes may have it.
     """
     resource, _, subresource = entry.partition("/")
+    # Without a snapshot, any custom resource may exist.
     if any(group == "*" or (context.namespaces is None and _is_custom(group)) for group in groups):
         return True
     for resource_known in context.discovery:

@@ -48,6 +48,7 @@ def validate_labels(labels: JSON, path: str) -> Iterator[FieldError]:
 
 def _validate_annotations(annotations: dict[str, str], path: str) -> Iterator[FieldError]:
     for key in sorted(annotations):
+        # Unlike labels, annotations may have upper case in the prefix of their keys (`ValidateAnnotations`).
         for problem in qualified_name(key.lower()):
             yield invalid(path, key, problem)
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MAX_ANNOTATION_BYTES:

@@ -182,6 +182,7 @@ def _validate_value_expression(annotation: JSON, path: str, expressions: Express
     if not expression:
         yield required(path, "valueExpression is not specified")
     elif len(expression.encode()) > _MAX_VALUE_EXPRESSION_BYTES:
+        # The server reports a value that is too long as a missing one.
         yield required(path, f"must not exceed {_MAX_VALUE_EXPRESSION_BYTES} bytes in length")
     else:
         kind = ExpressionKind.AUDIT_ANNOTATION
@@ -207,6 +208,7 @@ def _validate_mutation(mutation: JSON, path: str, expressions: Expressions) -> I
         at = f"{path}.{own}.expression"
         yield from expressions.check(kind, expression, at)
     if mutation.get(other) is not None:
+        # The server shows the field's name in braces instead of its value.
         yield invalid(f"{path}.{other}", f"{{{other}}}", f"must not be specified when patchType is {patch_type}")
 
 

@@ -107,6 +107,7 @@ def _validate_url(text: str, path: str) -> Iterator[FieldError]:
     try:
         url = parse_url(text)
     except URLError as error:
+        # The server reports an invalid URL as a missing one.
         yield required(path, f"url must be a valid URL: {error}{_URL_FORM}")
         return
     if url.scheme != "https":
