@@ -145,6 +145,7 @@ def _tree(footprint: Iterable[str]) -> _Node:
     root = _Node()
     for path in sorted(footprint):
         node = root
+        # A path that ends with `?` is only tested for presence.
         for segment in segments(path.removesuffix("?")):
             node = node.at(segment)
         node.is_read = node.is_read or not path.endswith("?")

@@ -119,6 +119,7 @@ class Chain:
         contexts = [context if each == version else replace(context, version=each) for each in servers]
         self.plugins: tuple[CompiledPlugin, ...] = tuple(compiled_by_minor(each, sets, contexts) for each in plugins)
         """All plugins, in the server's order."""
+        # A plugin that is off in all sets is not asked about any request.
         busy = [(plugin, each) for plugin, each in zip(plugins, self.plugins, strict=True) if not each.is_idle]
         self._mutating_plugins = [compiled for plugin, compiled in busy if plugin.mutates]
         self._busy_plugins = [compiled for _, compiled in busy]
@@ -170,9 +171,8 @@ class Chain:
         asking = self.asking(original, attributes, lister, _NO_BACKENDS)
         try:
             recorded, objects = asking.sides[0].attributes.object, dict[int, Object]()
-            for (
-                each
-            ) in admitted:  # sets with equal mutations validate one object, so that their policies are evaluated once
+            # Sets with equal mutations validate one object, so that their policies are evaluated once.
+            for each in admitted:
                 if id(each) not in objects:
                     objects[id(each)] = each.validated(recorded, asking.changes)
             return _decisions(admitted, [objects[id(each)] for each in admitted], self._validating(asking), asking)
@@ -397,6 +397,7 @@ def _differing(sets: Sequence[ManifestSet], plugins: Sequence[AdmissionPlugin]) 
                     unscoped.add(kind)
     builtin = [each for each in plugins if isinstance(each, BuiltinPlugin)]
     others = {kind for each in plugins if each not in builtin for own in sets for kind in each.looked_up(own)}
+    # Policies, engines and authorizers may look up objects for any request.
     if kinds & others or any(group == RBAC_GROUP for group, _ in kinds) or any(each.engine_objects for each in sets):
         return None
     concerned = {

@@ -141,6 +141,7 @@ class HookIndex(Generic[P, B, E, T]):
         request = (*kind, bool(attributes.namespace), attributes.workspace)
         try:
             key = (request, None if labels is None else tuple(labels.items()))
+            # Most requests have a plan already, so the exceptional cases are left to `except`.
             return self._plans[key]
         except KeyError:
             pass
@@ -185,6 +186,7 @@ def _planned(hook: PolicyHook[P, B, E], matcher: RequestMatcher) -> PlannedHook[
     match = matcher.match(hook.criteria)
     if match is None:
         return None
+    # An error or an unknown match depends on the single request.
     if not isinstance(match, Match) or match.unknown is not None:
         return PlannedHook(hook)
     bindings = []

@@ -75,6 +75,7 @@ class Inputs:
         not depend on them.
         """
         has_own_request = matching and self._match_request is not self._bindings["request"]
+        # Most inputs are completely known, and one activation then serves all expressions.
         if not self._partial and not has_own_request:
             self._activation = self._activation or Activation(self._bindings)
             return self._activation
@@ -214,6 +215,7 @@ def missing_parts(partial: PartialObject) -> tuple[tuple[FieldPath, Missing], ..
                 value = value[key] if isinstance(key, int) and key < len(value) else None
             else:
                 value = value.get(key) if isinstance(value, dict) else None
+        # A path no longer leads to its part, so all of them are searched.
         if value is not missing:
             return tuple(_missing_parts(partial.value, ()))
         parts.append((part, missing))

@@ -190,6 +190,7 @@ class Mutator:
             except MutationError as error:
                 errors.append(str(error))
                 continue
+            # Such an error ends the request, whatever `failurePolicy` says.
             except StatusError as error:
                 return MutateResult(value, True, dirty, tuple(errors), error)
             if isinstance(mutated, Unknown):
@@ -215,6 +216,7 @@ class Mutator:
         if earlier is not None:
             return earlier
         change = self._evaluated_change(mutation, compiled, inputs, inputs.with_object(value, shown), patcher)
+        # The reason of an unknown change names parts of this object, so it is not kept for others.
         if projected is not None and not isinstance(change, Unknown):
             self._changes.remember(key, change)
         return change
@@ -248,6 +250,7 @@ class Mutator:
             self._version,
         )
         if mutation.patch_type == "ApplyConfiguration":
+            # Values may be nested deeper than the usual stack of Python allows.
             configuration = with_deep_stack(lambda: apply_configuration_from(evaluated.value, values))
             return partial(patcher.apply_configuration, configuration=configuration)
         operations = with_deep_stack(lambda: json_patch_from(evaluated.value, values))

@@ -248,6 +248,7 @@ class MutatingRequest:
         result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher, shown, observer)
         if result.object is value or kind == request_kind:
             return result
+        # Without a change nothing is converted back, because a conversion may change the object too.
         if result.object is versioned:
             return result._replace(object=value)
         back = replace(self.attributes, kind=kind, object=result.object)

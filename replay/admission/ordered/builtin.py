@@ -174,6 +174,7 @@ class CompiledBuiltin:
         return self._validate
 
     def _validate(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
+        # All sets decide alike here, so the plugin runs once.
         if self._is_alike and self.plugins[0] is not None and asking.is_shared and all(live) and _are_same(objects):
             answered = self.plugins[0].answered_by(asking.backends)
             return [self.decision(answered, asking.sides[0], objects[0])] * len(objects)
@@ -268,6 +269,7 @@ def note(effects: Effects, name: str, result: PhaseResult) -> None:
         effects.denials.append(Denial(name, "", None, refusal.message, refusal.reason, refusal.code))
     if result.patch:
         effects.mutated.append(Mutated(name, "", result.patch))
+    # The server writes each warning once (`filters.recorder.AddWarning`).
     effects.warnings += [warning for warning in result.warnings if warning not in effects.warnings]
     effects.audit_annotations.update(result.audit_annotations)
 

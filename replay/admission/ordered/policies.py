@@ -176,6 +176,7 @@ class _Validating:
         del live
         decisions = []
         for index, (side, plans) in enumerate(zip(asking.sides, by_side, strict=True)):
+            # The baseline's object is decided too, because the effects of mutations are found by comparison.
             pair = [objects[0], objects[index]]
             own = None if plans is None else (plans[index], plans[index])
             decisions.append(self._admission.decide_each(own, pair, side.attributes, side.lister)[1])

@@ -137,6 +137,7 @@ def without_shared_plugins(
     a mutation after it must see its result.
     """
     current, candidate = sets
+    # A mutation in a set must see the effect of these plugins, which the object before mutation lacks.
     again = _NOT_REPRODUCED if any(each.mutating_policies or each.mutating_webhooks for each in sets) else frozenset()
     kinds, bare = changed_kinds(current, candidate), changed_kinds(current, candidate, bare=True)
     shared = {

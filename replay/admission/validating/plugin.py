@@ -209,6 +209,7 @@ class _Request:
             return self._dispatched(plan.hooks, dict(results))
         if not results:
             return ADMITTED
+        # Decisions are kept by the results of their hooks, so that equal ones are one object.
         key = tuple(sorted(results))
         decision = plan.decisions.get(key)
         return decision or plan.decisions.remember(key, self._dispatched(plan.hooks, dict(results)))

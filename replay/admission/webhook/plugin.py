@@ -176,6 +176,7 @@ class MutatingWebhookPlugin:
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
         """Run one pass; return the object, and whether all mutating plugins must run again."""
         attributes, effects = self._original.with_object(value), self.effects
+        # Another plugin changed the object since the webhooks of the first pass.
         if reinvoke and not equal(self._last_output, attributes.object):
             self._require()
         changed = False
@@ -194,6 +195,7 @@ class MutatingWebhookPlugin:
             if attributes.object is not original and not equal(original, attributes.object):
                 self._require()
                 changed = True
+            # Added after the check above, so that a webhook never requires its own second call.
             if hook.webhook.reinvocation_policy == "IfNeeded":
                 self._invoked.add(hook.index)
         self._last_output = attributes.object
@@ -221,6 +223,7 @@ class MutatingWebhookPlugin:
             backend = self._backends.get(hook.webhook.name)
             if backend is not None:
                 return self._call(answer, backend, attributes, effects, round_=int(reinvoke))
+            # A webhook without a backend is named once, not again for the second pass.
             if not reinvoke:
                 effects.calls.append(answer.call("mutating"))
         return attributes.object
@@ -251,6 +254,7 @@ class MutatingWebhookPlugin:
             return Missing("object", f"what a webhook makes of it is not known: {reply.reason}", reply.fix)
         effects.calls.append(invocation.call("mutating", reply.text))
         key = f"mutation.webhook.admission.k8s.io/round_{round_}_index_{invocation.hook.index}"
+        # Older servers fail the request here even if the policy is `Ignore`.
         if reply.undecodable_patch and self.admission.version.minor < PATCH_FAILURES_SINCE:
             effects.audit_annotations[key] = _annotation(invocation, mutated=False)
             effects.denials.append(internal_failure(invocation, reply.undecodable_patch))
@@ -301,6 +305,7 @@ class MutatingWebhookPlugin:
             changed = apply(original, answer.patch)
         except JSONPatchError as error:
             raise internal_error(str(error)) from None
+        # The server decodes the patched object, which adds defaults and drops unknown fields.
         patcher = self._patchers.of(invocation.kind, self._lister)
         return changed if patcher is None else patcher.decode(changed, original, strict=False)
 

@@ -196,6 +196,7 @@ class WebhookAdmission:
             "object": self._converter.cel_value(objects.object, kind),
             "oldObject": self._converter.cel_value(objects.old_object, kind),
             "request": admission_request(attributes, attributes.resource, kind),
+            # Match conditions of webhooks have no such variable.
             "namespaceObject": None,
             **authorizer_bindings(self._authorizer(lister), attributes),
         }

@@ -151,6 +151,7 @@ class PodSecurity(Plugin):
                 continue
             owners = pod["metadata"].get("ownerReferences") or ()
             controller = next((each.get("uid") for each in owners if each.get("controller")), None)
+            # Pods of one controller are alike, so the first of each controller come before the rest.
             (others if controller in controllers else first).append(pod)
             if controller is not None:
                 controllers.add(controller)
