@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
@@ -73,13 +73,32 @@ _Counts = Counter[tuple[str, str]]
 
 
 def difference_line(previous: RunResult, following: RunResult) -> str:
-    """Return how many direct findings are gone and new, and of which workloads. Consequences are not counted.
+    """Return which objects of the candidate changed, and how many direct findings are gone and new, of which workloads.
 
-    A workload with an equal number of other requests is not mentioned.
+    Consequences are not counted. A workload with an equal number of other requests is not mentioned.
     """
     old, new = _counts(previous), _counts(following)
     parts = [part for word, _ in _WORDS for part in _parts(word, old, new)]
-    return "; ".join(parts) or NOTHING
+    changed = ", ".join(_changed_objects(previous, following))
+    return f"{changed}{': ' if changed else ''}{'; '.join(parts) or NOTHING}"
+
+
+def _changed_objects(previous: RunResult, following: RunResult) -> list[str]:
+    """Return the objects that differ from the baseline in another way than before, in order."""
+    before, after = _differences(previous.changes), _differences(following.changes)
+    return sorted(name for name in {**before, **after} if before.get(name) != after.get(name))
+
+
+def _differences(changes: Iterable[str]) -> dict[str, list[str]]:
+    """Return the lines of `diff_text` by object: a line with its sign and name, then lines of its fields."""
+    differences: dict[str, list[str]] = {}
+    for line in changes:
+        if line[:2] in ("+ ", "- ", "~ "):
+            lines = differences.setdefault(inert(line[2:].partition(" ")[0]), [])
+        elif not differences:
+            continue
+        lines.append(line)
+    return differences
 
 
 def _counts(result: RunResult) -> _Counts:

@@ -77,10 +77,14 @@ def test_what_a_saved_policy_changes(scenario: Scenario) -> None:
     )
     assert isinstance(first, RunResult)
     assert isinstance(less, str)
+    named, _, less = less.partition(": ")
+    assert "ValidatingAdmissionPolicy/" in named
     assert re.match(r"-\d+ denied: [\w-]+/\w+/[\w-]+", less)
     assert isinstance(wrong, ReplayError)
     assert POLICY in str(wrong)
     assert isinstance(back, str)
+    assert back.startswith(f"{named}: ")
+    back = back.removeprefix(f"{named}: ")
     turned = re.sub(r"(^|; )([-+])", lambda found: f"{found[1]}{'+' if found[2] == '-' else '-'}", less)
     assert sorted(back.split("; ")) == sorted(turned.split("; "))
 
@@ -143,6 +147,24 @@ Row = tuple[OutcomeKind, str, str, int, bool]
 )
 def test_differences(before: list[Row], after: list[Row], line: str) -> None:
     assert difference_line(result(*before), result(*after)) == line
+
+
+LIMIT = ("~ ValidatingAdmissionPolicy/limit changed", "    spec.failurePolicy changed: Fail -> Ignore")
+OTHER_LIMIT = (LIMIT[0], "    spec.validations[0] changed:", "      - a", "      + b")
+QUOTA = ("+ ResourceQuota/shop/quota added",)
+CHANGED = [
+    ("nothing", LIMIT, LIMIT, ""),
+    ("a policy that was as in the baseline", (), LIMIT, "ValidatingAdmissionPolicy/limit: "),
+    ("a policy that differs in another way", LIMIT, OTHER_LIMIT, "ValidatingAdmissionPolicy/limit: "),
+    ("one of two objects", (*QUOTA, *LIMIT), (*QUOTA, *OTHER_LIMIT), "ValidatingAdmissionPolicy/limit: "),
+    ("two objects", ("the sets do not differ",), (*LIMIT, *QUOTA), "ResourceQuota/shop/quota, ValidatingAdmissionPolicy/limit: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "named"), [row[1:] for row in CHANGED], ids=[row[0] for row in CHANGED])
+def test_the_changed_objects_are_named(before: tuple[str, ...], after: tuple[str, ...], named: str) -> None:
+    results = [replace(result(), changes=each) for each in (before, after)]
+    assert difference_line(*results) == f"{named}{NOTHING}"
 
 
 @pytest.fixture(scope="module")
