@@ -59,7 +59,7 @@ from replay.storage.storage import Storage
 PART_BYTES = 32 << 20
 """Approximate size of the JSON in a part of a new store, in bytes."""
 MOST_FRAME_BYTES = 64 << 20
-"""Maximum size in memory of a frame that is remembered."""
+"""Maximum size in memory of a stored frame, in bytes."""
 MOST_PARTS = 128
 FEWEST_KEPT_PARTS = 16
 """Number of parts of a kept store, which will grow and so needs more than its first log does."""
@@ -396,7 +396,7 @@ class Store:
         return remembered(self.storage, self._catalog, name, make, question)
 
     def answer(self, name: str, **parameters: int | list[int]) -> list[list[Any]]:
-        """Return the rows of a query about the whole log. They are remembered until the next ingest, and in a kept store."""
+        """Return the rows of a query about the whole log. They are kept until the next ingest, in a kept store also on disk."""
         question = f"{queries.text(name)} {sorted(parameters.items())}".encode()
         if question not in self._answers:
             content = self.remembered(name, lambda: orjson.dumps(self.query(name, **parameters).rows()), question)
@@ -404,7 +404,7 @@ class Store:
         return self._answers[question]
 
     def frame(self, name: str, **parameters: Any) -> pl.DataFrame:
-        """The same as a frame: of a query that takes long, or has many rows. A large one is asked for again each time."""
+        """Return the frame of a query that takes long. A kept store keeps it, unless it is too large."""
         frames: list[pl.DataFrame] = []
 
         def content() -> bytes:

@@ -171,7 +171,7 @@ class Summary(Struct):
                 self.call_failures[failure] += 1
 
     def discount(self, other: Summary) -> None:
-        """Take away requests that were counted. Cells and examples stay as they are."""
+        """Subtract the counts of another summary. Cells and examples stay unchanged."""
         self.requests -= other.requests
         _discount(self.outcomes, other.outcomes)
         _discount(self.verdicts, other.verdicts)

@@ -13,9 +13,9 @@ from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.wildcard import matches_wildcard
 
 _MATCHED: Final = frozenset({"name", "generateName", "namespace", "labels"})
-"""The fields of `metadata` that `match` reads. A rule has to name any other one, or all of `metadata`, to read it."""
+"""Fields of `metadata` that `match` reads. To read others, a rule has to name them, or all of `metadata`."""
 _TYPE: Final = frozenset({"apiVersion", "kind", "metadata"})
-"""What `match` reads of each object."""
+"""Fields that `match` reads of each object."""
 _WHOLE: Final = re.compile(r"\b(?:request|element|(?:object|oldObject)(?:\.metadata)?)(?![\w.?])|@(?![\w.?])|\.\*")
 """Expressions that read a request, an object, `metadata` or another part as a whole."""
 _ADDED: Final = frozenset({"template", "jobTemplate"})

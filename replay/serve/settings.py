@@ -98,7 +98,7 @@ class ServeSettings(Struct, frozen=True):
     current: Path | None = None
     cluster: Path | None = None
     snapshots: Mapping[str, Path] = {}
-    """The snapshots of clusters that have their own, by name."""
+    """Snapshots of the clusters that have their own, by name."""
     accepted: Path | None = None
     kubernetes_version: str | None = None
     owner_label: str = "team"
@@ -129,7 +129,7 @@ class ServeSettings(Struct, frozen=True):
             )
 
     def snapshot(self, cluster: str) -> Path | None:
-        """Return the snapshot of a cluster: its own, else that of all."""
+        """Return the snapshot of a cluster: its own, or else the one for all clusters."""
         return self.snapshots.get(cluster, self.cluster)
 
     @property

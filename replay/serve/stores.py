@@ -35,7 +35,7 @@ class LogState(Struct, frozen=True):
     first: int = 0
     last: int = 0
     batch: int = 0
-    """The number of the next batch of rows that is ingested."""
+    """Number of the next batch of rows to be ingested."""
     waiting: int = 0
     rejects: Mapping[str, int] = {}
     digest: str = ""

@@ -71,7 +71,7 @@ class TrialState(Struct, frozen=True):
     covered: int = 0
     """Time of the last decided request, in microseconds since the epoch."""
     batch: int = 0
-    """First batch of the store that is not decided."""
+    """Number of the first batch of the store that is not decided yet."""
     decided: float = 0.0
     seconds: float = 0.0
     sets: str = ""

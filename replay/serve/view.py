@@ -129,7 +129,7 @@ def _left_out(table: Table) -> Iterator[tuple[str, ...]]:
 
 
 def _csv(tables: Iterable[tuple[Sequence[str], Sequence[Sequence[str]]]]) -> str:
-    """Columns and rows of tables as CSV. No cell is a formula for a spreadsheet."""
+    """Return tables as CSV. No cell can be a formula for a spreadsheet."""
     import polars as pl  # noqa: PLC0415 - only this form needs it
 
     return "\n".join(

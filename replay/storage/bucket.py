@@ -257,7 +257,7 @@ _SAID = re.compile(r"<Code>([^<]*)</Code>\s*<Message>([^<]*)</Message>")
 
 
 def reason(error: Exception) -> str:
-    """Return what the server says of an error, else the first line of the error's text."""
+    """Return the server's code and message for an error, or else the first line of its text."""
     text = str(error)
     said = _SAID.search(text)
     return " ".join((f"{said[1]}: {unescape(said[2])}" if said is not None else text.partition("\n")[0]).split())
