@@ -85,6 +85,7 @@ def policy_reads(
         selected = _selected(match for together in criteria for match in together)
         inputs = _inputs(paths) | selected
         paths |= {f"{each}.metadata.labels" for each in (OBJECT, OLD_OBJECT) if each in selected}
+        # A mutation needs the whole object, because it changes it.
         if isinstance(policy, MutatingAdmissionPolicy):
             inputs |= {OBJECT}
             paths |= {OBJECT}
@@ -176,6 +177,7 @@ def _operations(match: MatchResources, where: tuple[str, str, str], mapper: Equi
         if _covers(rule, groups, where):
             operations.update(OPERATIONS if ANY in rule.operations else rule.operations)
     for rule in match.exclude_resource_rules:
+        # Only an exclusion that covers every request of the resource takes operations away.
         is_whole_resource = not rule.resource_names and rule.scope == ANY and ANY in rule.api_versions
         if is_whole_resource and _covers(rule, {where[0]}, where):
             operations.difference_update(OPERATIONS if ANY in rule.operations else rule.operations)

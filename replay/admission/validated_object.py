@@ -69,6 +69,7 @@ def _carried(reference: Object, validated: JSON, operations: Patch) -> JSON | Mi
         carried = apply(validated, operations)
     except JSONPatchError:
         return _NOT_CARRIED
+    # If the server added items to a list, an index may name another item.
     same_lists = all(_same_lists(base, validated, operation["path"]) for operation in operations)
     return carried if same_lists else _NOT_CARRIED
 

@@ -175,6 +175,7 @@ class Cluster:
 
     def listing(self, kind: GroupVersionKind, namespace: str | None) -> Listing:
         """Return the objects of a kind in a namespace. None means all namespaces."""
+        # It is put back below, so that the first one is always the least recently used.
         listing = self._listings.pop((kind, namespace), None)
         if listing is None:
             keys = sorted((key for key in self.keys(kind) if namespace in (None, key[2])), key=lambda key: key[2:])

@@ -156,6 +156,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
             try:
                 yield history.exchanges[index], list(make(*history.at(index)))
                 continue
+            # Almost all bodies are usable, so they are checked only after a failure.
             except (UnusableBodyError, *UNFORESEEN):
                 history.check()
             try:
@@ -213,6 +214,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
     def _olds(self, exchanges: Sequence[Exchange]) -> OldObjects:
         """Return the history of the object, which may begin with the snapshot."""
         first = exchanges[0].record
+        # A single record may lack the kind, or the name that was generated.
         kind = next(filter(None, [each.parent_kind for each in exchanges]), None)
         name = next(filter(None, [each.record.name for each in exchanges]), "")
         namespace = "" if first.resource == "namespaces" else first.namespace
@@ -353,6 +355,7 @@ def _new_object(exchange: Exchange, old: Known | Missing, schemas: Schemas) -> K
     """Return the object of a write before any mutator."""
     if exchange.record.verb != "patch":
         return sent_object(exchange, creating=exchange.record.verb == "create")
+    # Only an apply creates an object by PATCH. Its body is that object.
     if exchange.record.code == CREATED and exchange.request.json is not None:
         return Known(exchange.request.json, Basis.RECORDED)
     return patched(exchange, old, schemas)

@@ -101,6 +101,7 @@ def _documents(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:
     if stripped[:1] in (b"{", b"["):
         try:
             yield 1, decode_json(stripped)
+        # JSON lines begin like one document, too.
         except orjson.JSONDecodeError:
             yield from _json_lines(path, content)
         return

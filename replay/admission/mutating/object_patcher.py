@@ -135,6 +135,7 @@ class ObjectPatcher:
             self._kind.kind,
         ):
             raise internal_error(f'no kind "{kind}" is registered for version "{api_version}"')
+        # The decoder supplies both if the patch removed them.
         obj = {**obj, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
         if self._schema is None or self._custom:
             return self.settle(obj)
@@ -143,6 +144,7 @@ class ObjectPatcher:
             settled = round_trip(self._schema, obj, old, unknown)
         except DecodeError as error:
             raise internal_error(str(error)) from None
+        # Patches of policies are decoded strictly, those of webhooks are not.
         if unknown and strict:
             fields = ", ".join(f"unknown field {quote(path)}" for path in unknown)
             raise internal_error(f"strict decoding error: {fields}")

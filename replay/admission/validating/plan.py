@@ -123,6 +123,7 @@ class AlikeGroups:
         projected = None if project is None else project(request.plain)
         if projected is not None:
             earlier = self._results.get((group, by_messages, projected))
+        # The result depends on what messages read, so this belongs to the key.
         if earlier is _BY_MESSAGES:
             by_messages, project = True, group.projection_with_messages
             projected = None if project is None else project(request.plain)
@@ -132,6 +133,7 @@ class AlikeGroups:
         shared = request.shared(match)
         answers = enumerate([request.result(each, match) for each in group.validators])
         results = tuple([(place, result) for place, result in answers if result is not NO_DECISION])
+        # From now on the key includes what messages read.
         if projected is not None and not by_messages and group.may_read_messages(results, shared):
             self._results.remember((group, by_messages, projected), _BY_MESSAGES)
             by_messages, project = True, group.projection_with_messages

@@ -72,6 +72,7 @@ def _merged_paths(patch: JSON, at: FieldPath) -> Iterator[FieldPath]:
     if not isinstance(patch, dict):
         yield at
         return
+    # An empty map creates the field if it is missing.
     if not patch and at:
         yield at
     for key, value in patch.items():

@@ -132,6 +132,7 @@ def get(value: JSON, path: FieldPath) -> JSON:
 
 def replaced(value: JSON, path: FieldPath, leaf: JSON) -> JSON:
     """Return a copy with another value at a path. Missing maps are created."""
+    # The list gives the value itself a place, so that an empty path needs no case of its own.
     root: list[JSON] = [value]
     container: Any = root
     key: Any = 0

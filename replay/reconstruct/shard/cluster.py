@@ -153,6 +153,7 @@ class ShardCluster(Cluster):
     def _states(self, workspace: str, kind: GroupVersionKind) -> list[JSON]:
         """Return all states of a kind's objects, in order, in any version."""
         cluster, states_of_kind = self.of(workspace), []
+        # A binding without status names no workspace.
         if not workspace:
             return []
         for key in cluster.keys(kind):
@@ -213,6 +214,7 @@ class ShardCluster(Cluster):
         for key in cluster.keys(API_BINDING):
             history = cluster.history(API_BINDING, key[2], key[3])
             assert history is not None
+            # Informers may still have shown the state before.
             states.append([_state(history, place) for place in history.window(start - CACHE_DELAY, end)])
         return APIBindings(states, cluster.is_covered(API_BINDING) or self.is_born(workspace))
 

@@ -93,6 +93,7 @@ def _claimed(exchange: Exchange, claimed: Known, bindings: APIBindings) -> Known
     holes: list[Hole] = []
     for states in bindings.states:
         each = [claim_labels(state, resource, name, own) for state in states]
+        # The last possible state counts. Labels that differ in another one become holes.
         expected |= each[-1]
         changing = {key for claim in each for key in claim if any(other.get(key) != claim[key] for other in each)}
         holes += [Hole((*_LABELS, key), _REBOUND) for key in sorted(changing)]

@@ -146,6 +146,7 @@ def _amounts(entries: JSON, *fields: str) -> Iterator[Any]:
 
 
 _CLAIMS: Final[tuple[tuple[str, Callable[[JSON], Any], str], ...]] = (
+    # "statues" is the server's spelling.
     ("resourceClaimStatuses", _named_claims, "resource claim statues"),
     ("extendedResourceClaimStatus", _extended_claim, "extended resource claim status"),
     ("nodeAllocatableResourceClaimStatuses", _allocatable_claims, "node allocatable resource claim statuses"),

@@ -132,6 +132,7 @@ def _of_volume(volume: JSON) -> str:
         if volume.get(source) is not None:
             return text
     if volume.get("projected") is None:
+        # The two spaces are in the server's text.
         raise UnknownVolumeError(f'unknown volume type for volume  "{volume.get("name") or ""}"')
     return next(
         (reference for each in volume["projected"].get("sources") or () if (reference := _of_source(volume, each))), ""
