@@ -73,6 +73,7 @@ class Refusal(Struct, frozen=True):
 def kyverno_of(manifests: ManifestSet) -> Kyverno | None:
     """Return Kyverno with the objects of a set, or None if the set has no Kyverno objects."""
     own = [each for each in manifests.engine_objects if ".gatekeeper.sh/" not in str(each.get("apiVersion"))]
+    # A ConfigMap alone configures Kyverno, but decides nothing.
     return Kyverno(own) if any(each.get("apiVersion") != "v1" for each in own) else None
 
 
@@ -107,6 +108,7 @@ class Kyverno:
         self.reads_time = any(word in json.dumps(self.cel_objects) for word in ("time.now", "expiresAt"))
         """Whether a CEL policy reads the time, or an exception expires."""
         texts = json.dumps([*of_rules, *self.entries])
+        # The end of `roles` and of `clusterRoles`.
         self.reads_roles = "oles" in texts or self.configuration.reads_roles
         self._reads_config_maps = "configMap" in texts
         self._looked_up = looked_up([*self.policies, *self.entries, *self.cel_objects])

@@ -180,5 +180,6 @@ def _users(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _images(data: Mapping[str, str]) -> ImageDefaults:
     registry, mutation = data.get("defaultRegistry", ""), data.get("enableDefaultRegistryMutation", "")
+    # A name that is not valid leaves the default, and so does a text that is no boolean.
     is_valid = _DNS_NAME.fullmatch(registry.partition("/")[0]) is not None
     return ImageDefaults(registry if is_valid else ImageDefaults().registry, mutation not in _FALSE)

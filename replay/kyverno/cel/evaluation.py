@@ -141,6 +141,7 @@ class PolicyInputs:
                 unknown = unknown or evaluated.unknown[0]
             elif evaluated.error is not None:
                 errors.append(evaluated.error)
+            # A false condition decides, whatever else is unknown or has failed.
             elif evaluated.value is False:
                 return False
         if unknown is not None and not (errors and ignores_errors):

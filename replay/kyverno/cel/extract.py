@@ -34,6 +34,7 @@ def extracted_requests(request: CELRequest) -> list[tuple[str, CELRequest]]:
     for path, template in templates.items():
         pods = [_pod(template, request), _pod(others[path], request) if path in others else None]
         if not new:
+            # Without a new object, the pod was made from the old one.
             pods.reverse()
         made.append((path, _for_pod(request, *pods)))
     return made

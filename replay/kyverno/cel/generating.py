@@ -93,6 +93,7 @@ class GeneratingPolicy:
         objects: list[JSON] = []
         inputs.bind("generator", generator_binding(objects))
         for generation in self._generations:
+            # Only once: compiled code that gives up would already have added objects.
             inputs.value(generation, exact=True)
         return self._made(tuple(objects))
 

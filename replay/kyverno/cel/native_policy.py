@@ -60,6 +60,7 @@ def _validating(policy: JSON, exceptions: list[dict[str, Any]]) -> tuple[JSON, J
     ]
     made = {
         "matchConstraints": spec.get("matchConstraints"),
+        # The exceptions come last here, but first in mutating policies, as in Kyverno.
         "matchConditions": [*(spec.get("matchConditions") or ()), *_negated(exceptions)],
         "variables": variables,
         "validations": validations,

@@ -246,6 +246,7 @@ class PolicyException(Struct, frozen=True):
 
     def is_from(self, kind: str, name: str) -> int:
         """Return how often it names a policy."""
+        # A count, because Kyverno adds the exception once for each reference.
         return sum(each.kind == kind and each.name == name for each in self.spec.policy_refs)
 
     def has_expired(self, now: Timestamp | Missing) -> bool:

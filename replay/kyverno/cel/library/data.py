@@ -128,6 +128,7 @@ def _decompress(data: bytes) -> str:
         raise EvalError("unexpected EOF" if data else "EOF")
     if not data.startswith(_GZIP_MAGIC):
         raise EvalError("gzip: invalid header")
+    # 31 expects the header and the trailer of gzip.
     reader = zlib.decompressobj(wbits=31)
     try:
         made = reader.decompress(data, MAX_TEXT)

@@ -62,6 +62,7 @@ def _cron(instant: Timestamp) -> str:
     # In the zone in which the time is written.
     local = Timestamp(instant.seconds + instant.offset)
     values = [field(local, part) for part in ("getMinutes", "getHours", "getDate", "getMonth", "getDayOfWeek")]
+    # CEL counts months from 0, cron from 1.
     values[3] += 1
     return " ".join(map(str, values))
 
