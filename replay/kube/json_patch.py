@@ -1,9 +1,14 @@
 """RFC 6902 patches as the API server applies them, and the patch between two objects.
 
-The server applies patches of mutating policies and webhooks with evanphx/json-patch v4, whose rules differ from the RFC
-and from the Python package `jsonpatch`: `replace` of an absent object key adds it, negative array indices count from the
-end, `add` without a value adds null, a copy of an absent key adds null, and copies are limited to 3 MiB in all. Error
-texts reach users, so they are its own. Objects are never changed in place: the containers on a path are copied.
+The server applies patches of mutating policies and webhooks with evanphx/json-patch v4. Its rules differ from the RFC
+and from the Python package `jsonpatch`:
+
+- `replace` of an absent object key adds it.
+- Negative array indices count from the end.
+- `add` without a value adds null, and so does a copy of an absent key.
+- Copies are limited to 3 MiB in all.
+
+Error texts reach users, so they are its own. Objects are never changed in place: the containers on a path are copied.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ class RebuildStep(NamedTuple):
 class Reconstructor(Struct, frozen=True, dict=True):
     """Rebuilds the requests of a log.
 
-    `cluster` holds the other objects, `trust` says which histories have gaps, `mutators` says what may have changed
-    objects at the time, `classes` holds the default classes that the log shows. If `mutation` (or its result for a
+    `cluster` holds the other objects. `trust` says which histories have gaps. `mutators` says what may have changed
+    objects at the time. `classes` holds the default classes that the log shows. If `mutation` (or its result for a
     record) is false, `before_mutation` is `Missing` wherever it would take extra work. That is for requests that no
     mutating policy or webhook can match.
     """

@@ -1,6 +1,6 @@
 """Versions that a client makes a condition: `resourceVersion` and `uid` of a body or of a deletion's preconditions.
 
-A client names the version that it read. Under the candidate it would have read the object that exists there, so that a
+A client names the version that it read. Under the candidate it would have read the object that exists there. So a
 version of the log stands for the write that stored it. A request conflicts if a later write happened there too
 (`registry.Store.Update`, `storage.Preconditions.Check`).
 """

@@ -1,8 +1,8 @@
 """Result of a mutation expression as JSON (apiserver `pkg/cel/mutation`, `policy/mutating/patch`).
 
-The server converts CEL values to Go values, and its rules are visible in the result. A map literal inside a list or
-map, a null, a timestamp or a quantity reach structured merge as Go types that it does not know, and fail there.
-`GoValue` represents those.
+The server converts CEL values to Go values, and its rules are visible in the result. Some values reach structured merge
+as Go types that it does not know, and fail there. They are nulls, timestamps, quantities, and map literals inside a
+list or map. `GoValue` represents those.
 """
 
 from __future__ import annotations

@@ -87,9 +87,9 @@ _CHUNK = 100
 class PartResult(NamedTuple):
     """Result of a worker: the pieces of each class of requests, and their file.
 
-    Chunks of `--outcomes` begin at `lines`. If requests are kept as they reached the validating phase, `met` are the
-    positions of their blocks in the file, None for a class that cannot be kept completely. `settled` are the pieces of
-    all other requests.
+    Chunks of `--outcomes` begin at `lines`. `met` are the requests that are kept as they reached the validating phase,
+    by the positions of their blocks in the file. They are None for a class that cannot be kept completely. `settled`
+    are then the pieces of all other requests.
     """
 
     classes: dict[CoarseClass, ClassPiece]
@@ -104,9 +104,10 @@ class PartResult(NamedTuple):
 class Job(Struct, frozen=True, dict=True):
     """Inputs that are the same for every part: the sets, the cluster, and the place of results.
 
-    `lookups` are the writes to looked-up kinds, `revisions` the samples of the revision clock, `classes` the default
-    classes that the log shows, `deletions` the rows about collection deletions. `began` is when the first request was
-    received. `clock_error` is the largest difference between the clocks of API servers. Both are in microseconds.
+    `lookups` are the writes to looked-up kinds. `revisions` are the samples of the revision clock. `classes` are the
+    default classes that the log shows. `deletions` are the rows about collection deletions. `began` is when the first
+    request was received. `clock_error` is the largest difference between the clocks of API servers. Both are in
+    microseconds.
     """
 
     sets: tuple[ManifestSet, ManifestSet]

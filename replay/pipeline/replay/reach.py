@@ -175,8 +175,8 @@ def looked_up_kinds(job: Job) -> dict[tuple[str, str], str]:
 def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
     """Return the keys of objects whose requests may end differently because a looked-up object differs.
 
-    These are requests whose policies use authorizers or parameters, requests that a changed binding allowed or may
-    allow, and all requests of a resource with a changed definition.
+    These are requests whose policies use authorizers or parameters, and requests that a changed binding allowed or may
+    allow. All requests of a resource with a changed definition belong to them too.
     """
     if not changes:
         return frozenset()
