@@ -50,6 +50,7 @@ def ended_by_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
     def end(number: int, _frame: FrameType | None) -> None:
+        # A second signal has its usual effect.
         restore()
         numbers.append(number)
 
@@ -189,6 +190,7 @@ class Filling(Struct, frozen=True):
             if not batch.files:
                 return IngestReport()
             report = store.append(batch.files, batch.positions, self.scenario.formats)
+            # The log gives the data up only after the store has it.
             batch.commit()
         finally:
             shutil.rmtree(spool, ignore_errors=True)

@@ -278,6 +278,7 @@ def _replay(
 ) -> tuple[Summary, Fidelity, WorldFacts]:
     """Replay all selected requests of a store, except those with kept results."""
     store_results, authorized, finding_filter, health = aside
+    # Classes in `old` have kept results, those in `met` have kept requests. Those in `unmet` are replayed.
     old = store_results.read() if store_results is not None else {}
     changed = [requests for requests in store_results.files if requests not in old] if store_results is not None else []
     met = store_results.read_met(changed) if store_results is not None else {}

@@ -171,6 +171,7 @@ class AuthorizationReplay(Struct):
 
     def _asking(self, question: int) -> _Asking:
         attributes = self.questions[question]
+        # A name counts only if some rule distinguishes it, so that most requests have the same shape.
         is_named = bool(attributes.name) and self.chains.reads_name(attributes)
         shape = (
             *(

@@ -180,6 +180,7 @@ class _Needs(Struct):
         grants = self.chains.grants_of((rbac, NO_GRAPH), attributes.user, attributes.namespace)[0]
         marks, sources, others = self._of(grants, attributes)
         source = (reason or "").removeprefix(_BY_RBAC)
+        # The log names a grant that the RBAC objects known for that time do not have.
         if source and source not in sources:
             grant = self.told.get(source)
             own = list(dict.fromkeys(_marks(grant, attributes))) if grant is not None else []
@@ -205,6 +206,7 @@ class _Needs(Struct):
         place = (mark.binding, mark.subject)
         own = self.uses.setdefault(place, SubjectUse(mark.subject))
         own.used.setdefault(mark.permission, PermissionUse()).add(*times, permission_asked(attributes))
+        # Several permissions of one binding count as one request.
         if place not in counted:
             counted.add(place)
             own.requests += times[0]
@@ -249,6 +251,7 @@ def _marks(grant: Grant, attributes: AuthorizationAttributes) -> Iterator[_Mark]
             continue
         if rule_allows(rule, attributes):
             for permission in permissions_of(rule):
+                # A rule gives many permissions. Only those count that allow the request by themselves.
                 if rule_allows(rule_of(permission), attributes):
                     yield _Mark(grant.binding, Subject(*grant.subject), permission)
 
@@ -287,6 +290,7 @@ def _with_bindings(
             continue
         key, namespace = rbac_key(binding), binding["metadata"].get("namespace") or ""
         permissions = (each for rule in role.get("rules") or () for each in permissions_of(rule))
+        # A RoleBinding gives no permissions for URLs.
         own = tuple(dict.fromkeys(each for each in permissions if not namespace or each.url is None))
         subjects = tuple(needed.get((key, each)) or SubjectUse(each) for each in _subjects(binding))
         listed.append(BindingUse(binding, role, own, subjects, _role_key(binding) in shared))

@@ -76,6 +76,7 @@ class _WorkerState:
         """Store the result of an order, unless it is stored already by a worker that was lost later."""
         if self._parcels.has(order.result):
             return
+        # Only the values of this order stay in memory.
         results = self._values
         self._values = {name: results[name] if name in results else self._get(name) for name in order.shared}
         function, *shared = (self._values[name] for name in order.shared)

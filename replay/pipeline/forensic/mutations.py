@@ -119,6 +119,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
         attributions.compared += 1
         stored = as_validated(Known(exchange.response.json, Basis.RECORDED), exchange).value
         holes = [tuple(map(str, hole.path)) for hole in body.holes]
+        # What is unknown of the body cannot be compared.
         operations = [each for each in diff(body.value, stored) if not _is_below(tokens(each["path"]), holes)]
         decision = self._decision(exchange, request, body)
         home = self.job.where(request.record).policies
@@ -187,6 +188,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
         resource = str(attributes.resource.group_resource)
         resource = f"{resource}/{record.subresource}" if record.subresource else resource
         shown = redactor_of(request, redact=self.redact).patch(patch)
+        # The server changes almost every object, so its changes are counted without their form.
         shape = () if who[0] is Actor.SERVER else tuple(sorted(patch_shape(patch)))
         example = ChangedRequest(
             record.seq,

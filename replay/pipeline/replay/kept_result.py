@@ -169,6 +169,7 @@ class KeptResults(Struct, frozen=True):
         others = list(map(_framed, files[1:]))
         for number, content in enumerate(others, 1):
             _put(self.storage, name.format(number), content)
+        # The first file is written last, because it has the checks of the others.
         checks = b"".join(_check(name, content) for content in others)
         _put(self.storage, name.format(0), _framed([checks, *files[0]]))
 
@@ -256,6 +257,7 @@ def kept_results(  # noqa: PLR0913 - what results depend on
     place = f"{RESULTS}/{_digest(code_digest(), *base)}"
     units = [[(unit, selector(unit.match)) for unit in units_of(manifests)] for manifests in sets]
     mutating = [{unit.digest for unit in units_of(manifests, MUTATING_PLUGINS)} for manifests in sets]
+    # The plugins that run decide what the object before mutation is.
     before = repr([sorted((each.name, each.admits) for each in manifests.builtin) for manifests in sets])
     looked_up = repr(sorted(frozenset[tuple[str, str]]().union(*map(looked_up_kinds, sets))))
     policies = [{unit.digest for unit in units_of(manifests, POLICY_PLUGINS)} for manifests in sets]

@@ -111,6 +111,7 @@ class QuotaLedger(Struct):
                 known_quota = Quota(name, hard, used, [])
             except UnknownInputError:
                 continue
+            # The first status that tells is enough, because usage is followed from then on.
             if self.offsets.get((namespace, name)) is not None:
                 continue
             # A namespace that the log creates has no objects from before the log.
@@ -381,6 +382,7 @@ class _Step(Struct):
         if present is None:
             return
         attributes = self.attributes
+        # The deletion failed in the log, so its old object is not that of this set.
         if record.code >= FAILED:
             attributes = replace(attributes, old_object=present.object)
         try:
@@ -389,6 +391,7 @@ class _Step(Struct):
             )
             if (present.object.get("metadata") or {}).get("finalizers"):
                 is_gone = False
+            # A pod on a node is removed later, by a request of its kubelet.
             if attributes.subresource == "eviction" and (present.object.get("spec") or {}).get("nodeName"):
                 is_gone = False
         except UnknownInputError:

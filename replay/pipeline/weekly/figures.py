@@ -91,6 +91,7 @@ def figures_of(store: Store, scope: ReportScope, part: WeeklyPart, slot: Slot) -
         users=frozenset(names["username"].to_list()),
         namespaces=frozenset(names["namespace"].to_list()) - {""},
         workspaces=_workspaces(by_workspace, part, position),
+        # Both sets decide the same requests, so their numbers are not added.
         undecided=max((part.undecided[position, side] for side in EffectSide), default=0),
     )
 
@@ -135,7 +136,9 @@ def _workspaces(
             planned[key.workspace] += cell.count if key.action is EffectAction.DENY and key.is_root else 0
             undecided[key.workspace] += cell.count if key.action is EffectAction.UNDETERMINED else 0
     workspaces = [
-        WorkspaceFigures(path, +actions, planned[path], undecided[path]) for path, actions in actions_by_path.items()
+        # The plus drops actions without a request.
+        WorkspaceFigures(path, +actions, planned[path], undecided[path])
+        for path, actions in actions_by_path.items()
     ]
     workspaces = [each for each in workspaces if each.actions or each.newly_denied or each.undecided]
     return tuple(
@@ -149,6 +152,7 @@ def _replayed(part: WeeklyPart, position: int) -> _Tallies:
     for key, cell in part.effects.cells.items():
         if key.period == position and key.side is EffectSide.CURRENT and key.action in _UNTRACED:
             tally = tallies.setdefault((key.policy, key.action), _Tally())
+            # Cluster-scoped objects have the workspace in place of a namespace.
             namespace = key.namespace if key.namespace != key.workspace else ""
             tally.add(key.user, namespace, cell.count, cell.first, cell.last)
     for bucket, count in part.effects.timeline.items():

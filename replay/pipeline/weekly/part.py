@@ -179,6 +179,7 @@ class WeeklyTask(Struct, frozen=True):
         lister = replayer.cluster.at(record)
         decisions = {EffectSide.CURRENT: current, EffectSide.CANDIDATE: candidate}
         redactor = redactor_of(request, redact=job.redact)
+        # Earlier periods only give numbers to compare with.
         if last and EffectSide.CURRENT in self.sides:
             witness = part.witnesses.setdefault(record.file, FileAgreement())
             witness.record(request, observe(record), current, replayer.policies, redactor.text)
@@ -213,6 +214,7 @@ class WeeklyTask(Struct, frozen=True):
             workspace=workspace,
         )
         cell = EffectCell(1, record.stage_time, record.stage_time, record.audit_id, message)
+        # Whether it is a consequence is known only after the walks (`tell_apart`).
         if not effect_of.denied and (effect_of.side, action) in _WOULD_DENY:
             part.would_deny.setdefault(key, []).append((LogPosition(record.seq, request.item), cell))
         else:
