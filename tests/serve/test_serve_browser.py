@@ -36,7 +36,10 @@ pytestmark = [
 WORKLOAD = "/trials/next/workload?" + urlencode(
     {"namespace": "shop", "workload": "Deployment/app-1", "policy": ROW["policy"]}
 )
-PATHS = ("/", "/trials/next", WORKLOAD, "/trials/young", "/search", "/log", "/weekly", "/login", "/nothing")
+LONG_NAME = f"Pod/{'ab' * 40}"
+"""A name without a place to break it."""
+LONG = "/trials/next/workload?" + urlencode({"namespace": "shop", "workload": LONG_NAME, "policy": ROW["policy"]})
+PATHS = ("/", "/trials/next", WORKLOAD, LONG, "/trials/young", "/search", "/log", "/weekly", "/login", "/nothing")
 POLICY = """kind: ValidatingAdmissionPolicy
 spec:
   validations:
@@ -71,7 +74,8 @@ def pages(settings: ServeSettings, browser: WebDriver) -> Iterator[Site]:
     rows = [
         {**ROW, **named, "workload": f"Deployment/app-{index}", "owner": f"team-{index % 3}"} for index in range(20)
     ]
-    state = state_of(settings.trials[0], summary(*rows, NODE, unknown=3), {row_key(NODE): time.time()})
+    long = {**ROW, **named, "workload": LONG_NAME}
+    state = state_of(settings.trials[0], summary(*rows, long, NODE, unknown=3), {row_key(NODE): time.time()})
     clean = state_of(settings.trials[1], summary())
     browser.set_window_size(1280, 900)
     changed = replace(settings, accepted=policy.parents[1] / "accepted.yaml")
