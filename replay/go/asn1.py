@@ -89,6 +89,7 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
 def _base128(data: bytes, at: int) -> tuple[int, int]:
     value = 0
     for shifted in range(len(data) - at):
+        # Go stops after five bytes, so that a number of 31 bits cannot overflow.
         if shifted == 5:
             raise structural_error("base 128 integer too large")
         byte = data[at + shifted]
@@ -195,6 +196,7 @@ def object_identifier(data: bytes) -> tuple[int, ...]:
     if not data:
         raise syntax_error("zero length OBJECT IDENTIFIER")
     first, at = _base128(data, 0)
+    # The first two numbers are encoded as one: 40 times the first, which is at most 2, plus the second.
     numbers = [first // 40, first % 40] if first < 80 else [2, first - 80]
     while at < len(data):
         number, at = _base128(data, at)
@@ -231,6 +233,7 @@ def _utf8(data: bytes) -> str:
 
 def _bmp(data: bytes) -> str:
     points = [int.from_bytes(data[i : i + 2]) for i in range(0, len(data), 2)]
+    # Go strips a terminating zero, as some encoders write one.
     if points[-1:] == [0]:
         points.pop()
     wrong = any(p >= 0xFFFE or 0xFDD0 <= p <= 0xFDEF or 0xD800 <= p <= 0xDFFF for p in points)

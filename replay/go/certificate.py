@@ -84,6 +84,7 @@ def _fields(data: bytes) -> dict[str, Any]:
     reader.any()
     signature = bit_string(reader.read(BIT_STRING, "BitString").data)
     body = DERReader(signed.data)
+    # The version is optional: absent in certificates of version 1. Nothing here depends on it.
     if body.rest[:1] == b"\xa0":
         body.any()
     serial = int.from_bytes(body.read(INTEGER, "int").data, signed=True)
@@ -131,8 +132,10 @@ def _int64(value: int) -> int:
 def _time(value: DERValue) -> str:
     text = value.data.decode("ascii")
     if value.header.tag == UTC_TIME:
+        # Two-digit years from 50 on belong to the 20th century (RFC 5280, 4.1.2.5.1).
         text = ("19" if text[:2] >= "50" else "20") + text
     instant = dt.datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=dt.UTC)
+    # `%Y` does not pad years before 1000.
     return f"{instant:%Y-%m-%dT%H:%M:%SZ}".rjust(20, "0")
 
 
@@ -171,6 +174,7 @@ def _extensions(body: DERReader) -> list[tuple[tuple[int, ...], bool, bytes]]:
     found = []
     while body.rest:
         part = body.any()
+        # What else can stand here are unique identifiers of issuer and subject, which Go does not show.
         if part.encoding[:1] != b"\xa3":
             continue
         for each in elements(DERReader(part.data).read(SEQUENCE, "Extensions").data, SEQUENCE):
@@ -251,6 +255,7 @@ def _basic(data: bytes | None) -> dict[str, Any]:
         return {"BasicConstraintsValid": False, "IsCA": False, "MaxPathLen": 0, "MaxPathLenZero": False}
     reader = _sequence(data)
     is_authority = reader.rest[:1] == bytes([BOOLEAN]) and boolean(reader.read(BOOLEAN, "bool").data)
+    # Go writes -1 for "no limit", because 0 is a limit of its own.
     length = int.from_bytes(reader.read(INTEGER, "int").data) if reader.rest else -1
     return {
         "BasicConstraintsValid": True,

@@ -104,6 +104,7 @@ def _check_ecdsa(parameters: bytes, bits: bytes) -> None:
     curve = _CURVES.get(identifier)
     if curve is None:
         raise ASN1Error("x509: unsupported elliptic curve")
+    # 4 says that both coordinates follow. Go reads no compressed points here.
     if bits[:1] != b"\x04":
         raise ASN1Error("ecdsa: invalid uncompressed public key")
     _check_point(curve, bits[1:])

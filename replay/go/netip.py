@@ -83,6 +83,7 @@ def parse_prefix(text: str) -> Prefix:
         raise _prefix_problem(text, str(error)) from None
     if address.zone:
         raise _prefix_problem(text, "IPv6 zones cannot be present in a prefix")
+    # Go parses the length as a 64-bit integer. A greater number is no number to it, rather than out of range.
     if not _BITS.fullmatch(length) or len(length) > 19 or int(length) >= 2**63:
         raise _prefix_problem(text, f"bad bits after slash: {quote(length)}")
     if int(length) > address.bits:

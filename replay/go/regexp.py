@@ -227,6 +227,7 @@ class _Parser:
             self.at += 1
         if repeated >= 0:
             raise RegexpError("invalid nested repetition operator", self.text[repeated : self.at])
+        # The marks of "(" and "|" are on the stack too, and are nothing to repeat.
         if not self.stack.parts or self.stack.parts[-1].kind in PSEUDO:
             raise RegexpError("missing argument to repetition operator", self.text[start : self.at])
         if not self.stack.repeat(kind, least, most):
@@ -392,6 +393,7 @@ class _Parser:
 
 
 def _count(digits: str) -> int:
+    # Longer numbers exceed every limit, and `int` refuses very long ones.
     return int(digits) if len(digits) < 10 else _INT_OVERFLOW
 
 

@@ -48,6 +48,7 @@ class _Sorter:
         balanced = partitioned = True
         while high - low > _SHORT:
             size = high - low
+            # Too many unbalanced partitions: heap sort bounds the time.
             if bad_choices_left == 0:
                 self._heap_sort(low, size)
                 return
@@ -60,11 +61,13 @@ class _Sorter:
                 pivot, hint = high - 1 - (pivot - low), _Hint.INCREASING
             if balanced and partitioned and hint is _Hint.INCREASING and self._nearly_sorted(low, high):
                 return
+            # The element before the range is an earlier pivot: nothing here is less, so many may equal it.
             if low > 0 and not self._before(low - 1, pivot):
                 low = self._partition_equal(low, high, pivot)
                 continue
             middle, partitioned = self._partition(low, high, pivot)
             balanced = min(middle - low, high - middle) >= size // 8
+            # Recursion into the shorter side only keeps it shallow.
             if middle - low < high - middle:
                 self.sort(low, middle, bad_choices_left)
                 low = middle + 1
@@ -105,6 +108,7 @@ class _Sorter:
         state, mask = size, (1 << size.bit_length()) - 1
         middle = low + size // 4 * 2
         for at in range(middle - 1, middle + 2):
+            # Xorshift with Go's shifts and Go's seed, the size: other numbers would swap other elements.
             state ^= state << 13 & _MASK
             state ^= state >> 7
             state ^= state << 17 & _MASK
