@@ -48,6 +48,7 @@ def judged(schema: JSON, before: JSON, value: JSON, old: JSON | None, version: K
     errors = tuple(error for node in found if not node.is_unchanged for error in _own_problems(node))
     has_rules = _has_rules(schema)
     if errors:
+        # With such errors the server skips the CEL rules and says so (`hasBlockingErr`).
         is_blocked = has_rules and any(sign in error for error in errors for sign in _BLOCKING)
         return Judgement((*errors, _NOT_CHECKED) if is_blocked else errors)
     broken_rules: list[str] = []

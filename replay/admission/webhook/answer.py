@@ -101,6 +101,7 @@ def webhook_request(attributes: Attributes, invocation: WebhookInvocation) -> JS
         "userInfo": user_info(attributes.user_info),
         "object": shown_to_webhook(attributes),
         "oldObject": attributes.old_object,
+        # A replayed call must have no side effects.
         "dryRun": True,
         "options": attributes.options,
     }
@@ -123,6 +124,7 @@ def refusals(invocation: WebhookInvocation, answer: WebhookAnswer) -> list[Denia
     denied_by = f"admission webhook {quote(name)} denied the request"
     message = f"{denied_by}: {explanation}" if explanation else f"{denied_by} without explanation"
     code = status.get("code")
+    # The server answers a refusal with 400 at least.
     code = code if isinstance(code, int) and code >= 400 else 400
     reason = str(status.get("reason") or "")
     policies = answer.policies or (invocation.hook.configuration,)

@@ -222,6 +222,7 @@ def _spec(review: Review) -> JSON:
     images = [str(each.get("image") or "") for each in containers_of(review.object["spec"], *kinds)]
     annotations = {k: v for k, v in sorted(annotations_of(review.object).items()) if ".image-policy.k8s.io/" in k}
     spec = {
+        # Go leaves out an empty image.
         "containers": [{"image": image} if image else {} for image in images],
         "annotations": annotations,
         "namespace": review.attributes.namespace,

@@ -140,6 +140,7 @@ def _below(name: str, enforced: Quantity, bounded: _Bounded) -> str:
     request, limit = bounded.requests.get(name), bounded.limits.get(name)
     text = f"minimum {name} usage per {bounded.noun} is {enforced}"
     if request is None:
+        # The two spaces are in the server's text.
         return f"{text}.  No request is specified"
     request_value, limit_value, least = _values(request, limit, enforced)
     if request_value < least:

@@ -123,6 +123,7 @@ def _service_usage(service: JSON, now: int) -> Amounts:
     node_ports, balancers = 0, 0
     if kind in ("NodePort", "LoadBalancer"):
         node_ports, balancers = len(ports), int(kind == "LoadBalancer")
+        # A balancer without allocated node ports uses only those that its client names.
         if balancers and spec.get("allocateLoadBalancerNodePorts") is False:
             node_ports = sum(1 for port in ports if port.get("nodePort"))
     return {
@@ -146,6 +147,7 @@ def _claim_usage(claim: JSON, now: int) -> Amounts:
     usage = {"persistentvolumeclaims": ONE, "count/persistentvolumeclaims": ONE}
     annotations = (claim.get("metadata") or {}).get("annotations") or {}
     named = claim["spec"].get("storageClassName")
+    # The beta annotation has precedence over the field (`GetPersistentVolumeClaimClass`).
     storage_class = annotations.get("volume.beta.kubernetes.io/storage-class", named) or ""
     if (storage := _storage(claim)) is not None:
         usage["requests.storage"] = storage

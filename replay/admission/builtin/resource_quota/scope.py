@@ -79,4 +79,5 @@ def _crosses_namespaces(affinity: JSON) -> bool:
         terms += rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
         preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
         terms += [each.get("podAffinityTerm") or {} for each in preferred]
+    # An empty `namespaceSelector` selects all namespaces, so it counts too.
     return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms)
