@@ -55,7 +55,7 @@ class ConvertOptions(Struct, frozen=True, kw_only=True):
 def convert_set(path: Path, out: Path, options: ConvertOptions) -> Converted:
     """Write the API-based objects at a path as static manifests of a server, below `out`.
 
-    Raises ReplayError for objects that the API would refuse, for a directory that holds manifests already, and for a
+    Raise ReplayError for objects that the API would refuse, for a directory that holds manifests already, and for a
     server without static manifests.
     """
     version, server_directory, cluster = options.version, options.server_directory, options.cluster
@@ -87,7 +87,7 @@ def convert_set(path: Path, out: Path, options: ConvertOptions) -> Converted:
 def _loaded(path: Path, version: KubernetesVersion) -> tuple[tuple[LoadedObject, ...], tuple[JSON, ...]]:
     """Return the API-based objects of a set, a bundle or a snapshot, and all other objects there.
 
-    Raises ManifestError for objects that the API refuses. Objects of a snapshot were accepted already.
+    Raise ManifestError for objects that the API refuses. Objects of a snapshot were accepted already.
     """
     if _SNAPSHOT in path.name and path.is_file():
         snapshot = read_snapshot(path)

@@ -183,7 +183,7 @@ def compare_sources(
 ) -> SourceComparison:
     """Compare the answers of both sources of templates to the requests of a log and of cases.
 
-    `scenario` names the log and the snapshot. Raises ReplayError for unusable input.
+    `scenario` names the log and the snapshot. Raise ReplayError for unusable input.
     """
     if not path.exists():
         raise ReplayError("no such file or directory", path=str(path))

@@ -268,7 +268,7 @@ class ExportOptions(Struct, frozen=True, kw_only=True):
 def export_request(scenario: Scenario, options: ExportOptions, progress: Progress) -> Mapping[str, str]:
     """Return the files by name: a directory for kat, kyverno and gator, a single file for other forms.
 
-    Raises ReplayError for an unknown request, or one that the form cannot express.
+    Raise ReplayError for an unknown request, or one that the form cannot express.
     """
     side = options.side or (DecidingSet.CANDIDATE if scenario.candidate_paths else DecidingSet.CURRENT)
     in_force = () if scenario.current is None else (scenario.current,)

@@ -125,7 +125,7 @@ def set_files(scenario: Scenario) -> SetFiles | None:
 def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests:
     """Load a scenario's inputs, with API-based policies from the snapshot if a set has none.
 
-    `files` are the sets, if they are read already. Raises ReplayError for unusable input.
+    `files` are the sets, if they are read already. Raise ReplayError for unusable input.
     """
     files = files or set_files(scenario)
     if files is None:

@@ -98,7 +98,7 @@ _STEPS: Final = (
 def with_outage(
     sets: tuple[ManifestSet | None, ManifestSet | None], current_down: Collection[str], down: Collection[str]
 ) -> tuple[ManifestSet | None, ManifestSet | None]:
-    """Return both sets with their webhooks in an outage. Raises ReplayError for a name that a set lacks."""
+    """Return both sets with their webhooks in an outage. Raise ReplayError for a name that a set lacks."""
     current, candidate = sets
     return _without_answers(current, current_down, CURRENT_DOWN), _without_answers(candidate, down, DOWN)
 

@@ -75,7 +75,7 @@ def terminal_text(show: Callable[[Console], None]) -> str:
 def write_report(result: RunResult, directory: Path) -> None:
     """Write `report.html`, `report.md` and `findings.csv` to a directory, which is created.
 
-    Raises ReplayError if that fails.
+    Raise ReplayError if that fails.
     """
     page = run_document(result, rows=PAGE_ROWS, with_charts=True, hits=None, with_summary=True)
     text = run_document(result, rows=PAGE_ROWS, with_charts=True, hits=FEW_HITS, with_summary=True)

@@ -45,7 +45,7 @@ def instant(text: str, end: datetime, zone: tzinfo) -> datetime:
 
     The text is `7d`, `12h` or `30m` before the end of the log, or a time such as `2026-11-21 03:00`. Durations count
     from the last event, not from now: the same log and options give the same result. Times without a zone are in
-    `zone`. Raises ReplayError.
+    `zone`. Raise ReplayError.
     """
     try:
         if (age := length(text)) is not None:
@@ -69,7 +69,7 @@ def microseconds(at: datetime) -> int:
 def period(store: Store, since: str | None, until: str | None, zone: tzinfo) -> tuple[datetime, datetime]:
     """Return the start and end of a period; the ends of the log by default.
 
-    Raises ReplayError for a period without events.
+    Raise ReplayError for a period without events.
     """
     _, first, last = store.query("log_period").row(0)
     first, last = first.replace(tzinfo=UTC), last.replace(tzinfo=UTC)

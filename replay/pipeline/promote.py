@@ -37,7 +37,7 @@ _DENIES = "`{}` denies already: `replay lookup` shows whom"
 def promote(scenario: Scenario, name: str, options: Options, progress: Progress) -> PromotedPolicy:
     """Return the effects of promoting one policy of the baseline, by its name or a part of it.
 
-    Without a set, the snapshot holds the policies in force. Raises ReplayError for unusable input, an unknown name, and
+    Without a set, the snapshot holds the policies in force. Raise ReplayError for unusable input, an unknown name, and
     a policy that cannot be promoted.
     """
     if is_by_workspace((scenario.current, scenario.cluster)):
@@ -111,7 +111,7 @@ def _policy(current: ManifestSet, name: str) -> ValidatingAdmissionPolicy | JSON
 
 
 def _bindings(current: ManifestSet, policy: ValidatingAdmissionPolicy) -> tuple[PromotedBinding, ...]:
-    """Return the bindings of a policy that do not deny. Raises ReplayError if there are none."""
+    """Return the bindings of a policy that do not deny. Raise ReplayError if there are none."""
     own = [each for each in current.validating_bindings if each.policy_name == policy.name]
     if not own:
         raise ReplayError(f"no binding of the baseline refers to `{policy.name}`: it does nothing today", path="POLICY")
@@ -129,7 +129,7 @@ def _bindings(current: ManifestSet, policy: ValidatingAdmissionPolicy) -> tuple[
 
 
 def _engine_promotion(policy: JSON, name: str, discovery: Discovery) -> EnginePromotion:
-    """Return how to make an engine's policy deny. Raises ReplayError if nothing can be changed."""
+    """Return how to make an engine's policy deny. Raise ReplayError if nothing can be changed."""
     engine = promotion_of(policy, discovery)
     if engine is None:
         text = _DENIES if can_deny(policy) else "`{}` never denies: it changes or makes objects"

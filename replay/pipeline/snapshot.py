@@ -224,7 +224,7 @@ def take(resources: Sequence[_WantedResource], kubectl: Sequence[str], out: Path
 
 
 def _objects_of(each: _WantedResource, kubectl: Sequence[str], run: _Run) -> Iterator[JSON]:
-    """Yield the objects of one resource, never a Secret. Raises SnapshotError."""
+    """Yield the objects of one resource, never a Secret. Raise SnapshotError."""
     try:
         text = run(command(each, kubectl))
     except SnapshotError as error:
@@ -259,7 +259,7 @@ WORKSPACE_RESOURCES = (
 def take_workspace(kubectl: Sequence[str], out: Path, run: _Run = _run_kubectl) -> tuple[str, int]:
     """Write one workspace's objects to its folder; return its path and their number.
 
-    Raises SnapshotError if `kubectl` does not reach a workspace, or cannot read a resource.
+    Raise SnapshotError if `kubectl` does not reach a workspace, or cannot read a resource.
     """
     logical_clusters = list(_objects_of(_LOGICAL_CLUSTER, kubectl, run))
     path = next((named for obj in logical_clusters if (named := annotation(obj, PATH))), "")

@@ -105,7 +105,7 @@ class Retention:
 
 
 def prune(location: Path | str, retention: Retention) -> Pruned:
-    """Remove the ingests that retention does not keep. Raises StoreError if there is no store, or if it is in use."""
+    """Remove the ingests that retention does not keep. Raise StoreError if there is no store, or if it is in use."""
     require_store(location)
     with Store.open(location) as store:
         begin = retention.begin(store.segments)

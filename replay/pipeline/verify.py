@@ -167,7 +167,7 @@ def _overlap(other: RequestRecord, record: RequestRecord, delay: int) -> bool:
 
 
 def verify(scenario: Scenario, options: Options, progress: Progress, *, second_opinion: bool = False) -> VerifyResult:
-    """Compare a log with the set in force. Raises ReplayError for unusable input."""
+    """Compare a log with the set in force. Raise ReplayError for unusable input."""
     current = _current(scenario)
     if second_opinion and find_spec("celpy") is None:
         raise ReplayError(f"cel-python is not installed: {install_command('second-opinion')}", path="--second-opinion")

@@ -71,7 +71,7 @@ class Elsewhere(Struct, frozen=True):
     def updated(self, step: WorldStep, live: Known | Missing) -> ReplayRequest:
         """Return the update, patch or apply of a live object.
 
-        Raises `ApplyConflictError` if another manager owns its fields, `UnfittingPatchError` if the server refuses the
+        Raise `ApplyConflictError` if another manager owns its fields, `UnfittingPatchError` if the server refuses the
         patch.
         """
         alone = self._alone(step.exchange)

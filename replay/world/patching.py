@@ -26,7 +26,7 @@ def after_patch_of(
 ) -> Known | Missing:
     """Return the object after a JSON, merge or strategic merge patch.
 
-    Raises `UnfittingPatchError` if the server would refuse the patch. `strategic` is the form that the patch's effect
+    Raise `UnfittingPatchError` if the server would refuse the patch. `strategic` is the form that the patch's effect
     in the log shows; if that is unknown, the patch is taken as a strategic merge patch, as `kubectl` sends it.
     """
     if isinstance(live, Known) and live.value is not None:

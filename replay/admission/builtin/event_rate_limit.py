@@ -59,7 +59,7 @@ class _Limit:
     def refuse(self, review: Review) -> str:
         """Return why the request exceeds this limit, empty if it does not.
 
-        Raises UnknownInputError if the bucket of this event or an earlier one is unknown.
+        Raise UnknownInputError if the bucket of this event or an earlier one is unknown.
         """
         try:
             key = self._key(review)

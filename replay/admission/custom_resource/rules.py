@@ -45,7 +45,7 @@ def _program(rule: str, version: KubernetesVersion) -> Program | None:
 
 
 def broken(node: SchemaNode, rule: Mapping[str, JSON], version: KubernetesVersion) -> str | None:
-    """Return the server's message for a broken rule, None if the rule is kept. Raises UnknownRuleError."""
+    """Return the server's message for a broken rule, None if the rule is kept. Raise UnknownRuleError."""
     text = str(rule.get("rule") or "").strip()
     uses_old = _OLD in text
     if not text or (uses_old and node.old is ABSENT and not rule.get("optionalOldSelf")):
@@ -96,7 +96,7 @@ def _shown(path: str) -> str:
 
 
 def _seen(schema: JSON, value: JSON) -> JSON:
-    """Return a value as rules see it: escaped field names, numbers of the schema's type. Raises UnknownRuleError."""
+    """Return a value as rules see it: escaped field names, numbers of the schema's type. Raise UnknownRuleError."""
     if not isinstance(schema, dict):
         return value
     if isinstance(value, dict):

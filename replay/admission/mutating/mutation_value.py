@@ -77,7 +77,7 @@ def apply_configuration_from(value: Value, inputs: InputValues) -> dict[str, Any
 def json_patch_from(value: Value, inputs: InputValues) -> list[dict[str, Any]]:
     """Return the operations of a `JSONPatch`: always with `op` and `path`, with `from` and `value` if set.
 
-    Raises `MutationError`.
+    Raise `MutationError`.
     """
     return [_operation(item, inputs) for item in elements(value)]
 
@@ -103,7 +103,7 @@ def _operation(item: Value, inputs: InputValues) -> dict[str, Any]:
 
 
 def json_from(value: Any) -> JSON:
-    """Return `apply_configuration_from`'s result as encoding/json writes it. Raises `MutationError`."""
+    """Return `apply_configuration_from`'s result as encoding/json writes it. Raise `MutationError`."""
     if isinstance(value, dict):
         return {name: json_from(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -121,7 +121,7 @@ class ObjectPatcher:
     def json_patch(self, value: JSON, operations: list[dict[str, Any]]) -> JSON:
         """Return the object after a policy's JSON patch; unchanged if a `test` fails.
 
-        Raises `MutationError`, and `StatusError` if the result is no object of the kind.
+        Raise `MutationError`, and `StatusError` if the result is no object of the kind.
         """
         changed = with_json_patch(value, operations)
         return value if changed is value else self.decode(changed, value, strict=True)

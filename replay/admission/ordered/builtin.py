@@ -105,7 +105,7 @@ class BuiltinPlugin(Struct, frozen=True):
     def plugin(self, manifests: ManifestSet) -> Plugin | None:
         """Return the plugin as a set configures it.
 
-        Raises ManifestError with the server's text for an invalid configuration.
+        Raise ManifestError with the server's text for an invalid configuration.
         """
         settings = self.settings(manifests)
         if settings is None:
@@ -134,7 +134,7 @@ class CompiledBuiltin:
     """A built-in plugin of several sets."""
 
     def __init__(self, value: BuiltinPlugin, sets: Sequence[ManifestSet], context: Context) -> None:
-        """Raises ManifestError for an invalid configuration."""
+        """Raise ManifestError for an invalid configuration."""
         self.value = value
         self._context = context
         # A stateful plugin runs in the order of admission, after all plugins that only read the request.

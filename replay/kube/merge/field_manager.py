@@ -155,7 +155,7 @@ def updated(atom: Atom, live: JSON, new: JSON, managers: Managers, writer: Write
 def applied(atom: Atom, live: JSON, configuration: JSON, managers: Managers, writer: Writer) -> tuple[JSON, Managers]:
     """Return the object and its managers after an apply (`Updater.Apply`), before defaults.
 
-    Fields that the manager applied before and now omits are removed, unless another manager owns them. Raises
+    Fields that the manager applied before and now omits are removed, unless another manager owns them. Raise
     `ApplyConflictError` unless the apply is forced, and `MergeError` if the configuration does not fit.
     """
     manager, ignored, force = writer

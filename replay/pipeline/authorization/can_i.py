@@ -49,7 +49,7 @@ class Oracle(Struct, frozen=True):
 
 
 def load_oracle(scenario: AuthorizationScenario) -> Oracle:
-    """Load the set and the cluster. Raises ReplayError if there is neither, or if they are unusable."""
+    """Load the set and the cluster. Raise ReplayError if there is neither, or if they are unusable."""
     version = KubernetesVersion.parse(scenario.version)
     manifests = load_authorization(scenario.current, version) if scenario.current is not None else NOTHING
     if scenario.current is not None and not scenario.current.exists():
@@ -75,7 +75,7 @@ def load_oracle(scenario: AuthorizationScenario) -> Oracle:
 def answer_cases(oracle: Oracle, cases: Path, out: Path) -> int:
     """Write one line for each case, in order, and return their number.
 
-    Raises ReplayError with file and line for an invalid case.
+    Raise ReplayError with file and line for an invalid case.
     """
     lines = list(_answers(oracle, cases))
     out.write_bytes(b"".join(lines))
@@ -119,7 +119,7 @@ class AccessQuestion(Struct, frozen=True):
 def ask(oracle: Oracle, question: AccessQuestion) -> tuple[AuthorizationAttributes, Authorization]:
     """Return the attributes that the server would see, and the decision.
 
-    Raises ReplayError for an unusable question.
+    Raise ReplayError for an unusable question.
     """
     attributes = attributes_of(question, oracle.discovery)
     return attributes, oracle.chain.decide(attributes)

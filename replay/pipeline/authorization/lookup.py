@@ -43,7 +43,7 @@ class AuthorizationQuestion(Struct, frozen=True):
 def look_up_authorization(
     scenario: Scenario, question: AuthorizationQuestion, options: Options, progress: Progress
 ) -> AuthorizationLookup:
-    """Find requests. Raises ReplayError if an authorizer is named and no set defines one."""
+    """Find requests. Raise ReplayError if an authorizer is named and no set defines one."""
     manifests = manifests_of(scenario)
     inputs = authorization_inputs(manifests, options)
     if question.authorizer is not None and inputs is None:

@@ -76,7 +76,7 @@ def named_answers(options: Sequence[str], timeouts: Mapping[str, int]) -> NamedA
 
 
 def _records(path: Path) -> Iterator[JSON]:
-    """Yield the records of a file. Raises ReplayError with file and line."""
+    """Yield the records of a file. Raise ReplayError with file and line."""
     for number, line in numbered_lines(path):
         yield _record(path, number, line)
 
@@ -104,7 +104,7 @@ _ALWAYS_ALLOW = "AlwaysAllow"
 def configuration_of_mode(text: str) -> AuthorizationConfiguration:
     """Return the chain of `Node,RBAC`, or of the flag in the kube-apiserver manifest at this path.
 
-    A server without the flag allows everything. Raises ReplayError for an unknown mode, and for a manifest that names
+    A server without the flag allows everything. Raise ReplayError for an unknown mode, and for a manifest that names
     an AuthorizationConfiguration.
     """
     path = Path(text)

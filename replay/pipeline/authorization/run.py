@@ -78,7 +78,7 @@ class Authorized(Struct, frozen=True):
 def authorization_inputs(manifests: Manifests, options: Options) -> AuthorizationInputs | None:
     """Return both chains and their webhook answers, None if neither set has authorization manifests.
 
-    Raises ReplayError for an unknown mode, and for unusable answers.
+    Raise ReplayError for an unknown mode, and for unusable answers.
     """
     both_sides = manifests.authorization
     if all(each.is_empty for each in both_sides):

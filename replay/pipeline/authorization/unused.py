@@ -71,7 +71,7 @@ def unused_permissions(
 ) -> PermissionUses:
     """Return the permissions that a scenario's bindings give and its log needed.
 
-    Raises ReplayError for unusable input.
+    Raise ReplayError for unusable input.
     """
     manifests = manifests_of(scenario)
     with store_of(scenario, progress) as store:
@@ -85,7 +85,7 @@ def permission_uses(
 ) -> PermissionUses:
     """Return the permissions that each binding gives and the period needed.
 
-    Raises ReplayError if no RBAC objects are known or none is selected, and AuditLogError for a period without
+    Raise ReplayError if no RBAC objects are known or none is selected, and AuditLogError for a period without
     requests.
     """
     if manifests.folders is not None:

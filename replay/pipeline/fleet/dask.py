@@ -79,7 +79,7 @@ def _as_own_error(error: BaseException) -> BaseException:
 def dask_fleet(scheduler: str, workers: int) -> Iterator[DaskFleet]:
     """Yield the fleet of a scheduler's address; without one, `workers` processes of this machine (0: one per core).
 
-    Raises ReplayError if the scheduler does not answer or has another version.
+    Raise ReplayError if the scheduler does not answer or has another version.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors reach the waiting process anyway
     with ExitStack() as stack:

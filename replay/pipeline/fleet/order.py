@@ -101,7 +101,7 @@ _busy = Lock()
 def work(order: WorkOrder) -> str:
     """Execute an order and return the name of its result.
 
-    Raises ReplayError if this worker has another version of replay, and any error of the function.
+    Raise ReplayError if this worker has another version of replay, and any error of the function.
     """
     require_same(order.code, f"worker {socket.gethostname()}")
     with _busy:  # only one thread of a worker runs at a time, because jobs are not thread-safe

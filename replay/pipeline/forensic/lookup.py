@@ -60,7 +60,7 @@ class LookupFilter(Struct, frozen=True):
 def look_up(
     scenario: Scenario, question: LookupFilter, progress: Progress, *, zone: tzinfo = UTC, redact: bool = True
 ) -> Lookup:
-    """Return the decisions that match a question. Raises ReplayError for unknown names and for a period without events.
+    """Return the decisions that match a question. Raise ReplayError for unknown names and for a period without events.
 
     A unique part of a policy's name is enough (`resolve_policy_names`).
     """

@@ -76,7 +76,7 @@ _ANSWERS = frozenset({("status",)})
 
 
 def mutations(scenario: Scenario, options: Options, progress: Progress) -> MutationsResult:
-    """Attribute every change of a log. Raises ReplayError for unusable input."""
+    """Attribute every change of a log. Raise ReplayError for unusable input."""
     prepare_workers(options)
     manifests = manifests_of(scenario)
     current = manifests.current or ManifestSet()

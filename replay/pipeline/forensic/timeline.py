@@ -43,7 +43,7 @@ def object_timeline(  # noqa: PLR0913 - an object, and how much is told of it
     *,
     redact: bool = True,
 ) -> Timeline:
-    """Return the timeline of `namespace/name` (or `name`). Raises ReplayError with near matches for unknown names.
+    """Return the timeline of `namespace/name` (or `name`). Raise ReplayError with near matches for unknown names.
 
     Changes are relative to all earlier requests, also those outside the focus.
     """

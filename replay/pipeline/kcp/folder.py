@@ -113,7 +113,7 @@ class ShardFolders(Struct, frozen=True):
 
 
 def load_shard(current: Path | None, candidate: Path | None, cluster: Path | None, versions: Versions) -> ShardFolders:
-    """Load sets by workspace. Raises ManifestError for unusable input, including a plain set."""
+    """Load sets by workspace. Raise ManifestError for unusable input, including a plain set."""
 
     def folders(path: Path | None, version: KubernetesVersion) -> dict[str, Folder] | None:
         if path is None:

@@ -48,7 +48,7 @@ class Preparation(NamedTuple):
 def prepare(store: Store, manifests: Manifests) -> Preparation:
     """Return a store's sets; for a shard, everything that its workspaces ever had.
 
-    Raises ReplayError for one plain set with many workspaces.
+    Raise ReplayError for one plain set with many workspaces.
     """
     rows = [(str(row[0]), str(row[1])) for row in store.answer("workspaces")]
     if not rows and manifests.folders is None:

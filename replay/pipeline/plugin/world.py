@@ -104,7 +104,7 @@ def _check_kinds(document: JSON, path: str) -> None:
 def configured_plugin(config: PluginConfig) -> Plugin:
     """Return the plugin of a configuration.
 
-    Raises ReplayError for an unknown name, ManifestError for an invalid document.
+    Raise ReplayError for an unknown name, ManifestError for an invalid document.
     """
     plugin_class = BY_NAME.get(config.plugin)
     if plugin_class is None:

@@ -57,7 +57,7 @@ class Reading(NamedTuple):
     connection: Connection
 
     def segments(self, progress: Progress) -> Segments:
-        """Return the result when it is ready. Raises the reader's error, and BrokenExecutor if it was killed."""
+        """Return the result when it is ready. Raise the reader's error, and BrokenExecutor if it was killed."""
         while True:
             if not self.connection.poll(_POLL_SECONDS):  # the timeout lets interrupts through
                 continue

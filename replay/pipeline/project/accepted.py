@@ -87,7 +87,7 @@ def acceptances(result: RunResult, by: str, reason: str, expires: date | None) -
 def add_accepted(path: Path, entries: Sequence[Acceptance]) -> None:
     """Append entries to a file, which is created if needed.
 
-    Raises ReplayError for a file that cannot take them.
+    Raise ReplayError for a file that cannot take them.
     """
     earlier = read_accepted(path) if path.exists() else ()
     text = path.read_text("utf-8") if earlier else _HEAD

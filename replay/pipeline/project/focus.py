@@ -95,7 +95,7 @@ _OF_ALL = frozenset({OutcomeKind.UNDETERMINED, OutcomeKind.NEWLY_WARNED, Outcome
 def named_policies(manifests: Manifests, names: Iterable[str]) -> frozenset[str]:
     """Return the policies, webhooks and plugins that names match in both sets.
 
-    `resolve_policy_names` reads the names. Raises ReplayError with near matches.
+    `resolve_policy_names` reads the names. Raise ReplayError with near matches.
     """
     policy_names = {name for each in manifests.sets for name in names_of(each)}
     policies: set[str] = set()
@@ -135,7 +135,7 @@ def concerns(names: frozenset[str], key: CellKey) -> bool:
 def chosen(store: Store, focus: Focus) -> Predicate | None:
     """Return a predicate for the requests of some namespaces and users in a period, and of some batches, None for all.
 
-    Raises ReplayError for names that the log does not know, and for a period without events.
+    Raise ReplayError for names that the log does not know, and for a period without events.
     """
     for kind, names in (("namespace", focus.namespaces), ("user", focus.users)):
         _require_known(store, kind, names)

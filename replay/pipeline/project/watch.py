@@ -94,7 +94,7 @@ def watch_runs(
 ) -> None:
     """Run and show the result; after each change, show the difference in one line. Errors are shown too.
 
-    Without a store a temporary one is kept, so that no log is read twice. Raises ReplayError for a log that can only be
+    Without a store a temporary one is kept, so that no log is read twice. Raise ReplayError for a log that can only be
     read once.
     """
     if STDIN in scenario.logs:

@@ -127,7 +127,7 @@ _USER = msgspec.msgpack.Decoder(UserInfo)
 
 
 def kept_row(met: MetRequest) -> bytes:
-    """Return a request as bytes. Raises one of `UNKEEPABLE`."""
+    """Return a request as bytes. Raise one of `UNKEEPABLE`."""
     request, record = met.request, met.request.record
     if record.resource != SECRETS:  # values of Secrets must not be kept
         record = record._replace(request_object=None, response_object=None)
@@ -138,7 +138,7 @@ def kept_row(met: MetRequest) -> bytes:
 
 
 def met_request(row: bytes) -> MetRequest:
-    """Return the request of a row. Raises `msgspec.MsgspecError` if it is none."""
+    """Return the request of a row. Raise `msgspec.MsgspecError` if it is none."""
     kept = _ROW.decode(row)
     (original, attributes), *others = [_question(each) for each in kept.asked]
     request = ReplayRequest(
@@ -338,5 +338,5 @@ def block_of(rows: Sequence[bytes]) -> bytes:
 
 
 def rows_of(block: bytes) -> list[bytes]:
-    """Return the rows of a block. Raises `msgspec.MsgspecError` or `zlib.error` if it is invalid."""
+    """Return the rows of a block. Raise `msgspec.MsgspecError` or `zlib.error` if it is invalid."""
     return _ROWS.decode(zlib.decompress(block))

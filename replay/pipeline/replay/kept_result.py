@@ -317,7 +317,7 @@ def _read(storage: Storage, name: str) -> ClassResult | None:
 
 
 def _whole(storage: Storage, name: str) -> bytes:
-    """Return a file's checked content, because nothing is flushed on writing. Raises OSError if it is damaged."""
+    """Return a file's checked content, because nothing is flushed on writing. Raise OSError if it is damaged."""
     content = storage.read(name)
     if _check(name, content[_CHECK:]) != content[:_CHECK]:
         raise OSError(errno.EIO, "results are damaged", name)

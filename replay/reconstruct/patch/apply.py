@@ -46,8 +46,9 @@ _STATUS = frozenset({("f:status",)})
 def created_by_apply(exchange: Exchange, schemas: Schemas) -> JSON:
     """Return the object that an apply configuration creates: the configuration in the form of its type, with defaults.
 
-    Follows `managedfields/internal.structuredMergeManager.Apply` on an empty object. Raises `UnappliedPatchError` if
-    the result is unknown.
+    Raise `UnappliedPatchError` if the result is unknown.
+
+    Source: `managedfields/internal.structuredMergeManager.Apply` on an empty object.
     """
     kind, configuration = exchange.kind, exchange.request.json
     if not isinstance(configuration, dict):
@@ -65,7 +66,7 @@ def created_by_apply(exchange: Exchange, schemas: Schemas) -> JSON:
 def after_apply(exchange: Exchange, old: Known, schemas: Schemas) -> Known:
     """Return the result of an apply configuration, with its managers.
 
-    Raises `UnappliedPatchError` if the result is unknown, and `ApplyConflictError` if another manager owns a changed
+    Raise `UnappliedPatchError` if the result is unknown, and `ApplyConflictError` if another manager owns a changed
     field.
     """
     schema, kind = _schema_of(exchange, schemas)

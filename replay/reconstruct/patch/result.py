@@ -142,7 +142,7 @@ def _after_map(schema: Schema, value: JSON, patch: dict[str, JSON], *, strategic
 def settled(schema: Schema, after: JSON, old: JSON) -> JSON:
     """Return an object in the form of its Go type, with defaults for what a patch omits.
 
-    Raises `UnappliedPatchError` if the object does not fit the type.
+    Raise `UnappliedPatchError` if the object does not fit the type.
     """
     try:
         written = round_trip(schema, after, old)

@@ -39,7 +39,7 @@ def has_directive(patch: JSON) -> bool:
 def strategic_merge(schema: Schema, original: Map, patch: Map) -> Map:
     """Return the result of the patch. Neither argument is changed, and untouched parts are shared.
 
-    `schema` is that of `original`. Raises `StrategicMergeError`.
+    `schema` is that of `original`. Raise `StrategicMergeError`.
     """
     if _PATCH in patch:
         return _directed_map(patch)
