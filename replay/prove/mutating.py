@@ -60,6 +60,7 @@ def _prove(prover: Prover, name: str, current: ManifestSet, candidate: ManifestS
     is_same = _form(prover, current) == _form(prover, candidate)
     witness = _hunt(prover, name, current, candidate, settings.attacks if is_same else settings.tries * 2)
     if witness is not None:
+        # No patch is stricter than another, so a difference counts both ways.
         return Proof(Comparison.BOTH, UNBOUNDED, (witness,), "the patches differ")
     return Proof(Comparison.SAME) if is_same else Proof(Comparison.UNKNOWN, reason=NOT_SAID)
 

@@ -116,6 +116,7 @@ class _Reader:
                 return joined("and", operands)
             case operator.LOGICAL_OR:
                 return joined("or", operands)
+            # Of a value that may be no bool, a double negation is an error, which the value itself is not.
             case operator.LOGICAL_NOT if self._is_bool(node.args[0]):
                 return negation(operands[0])
             case operator.NOT_EQUALS:
@@ -128,6 +129,7 @@ class _Reader:
                 return ("call", node.function, (operands[0][1], operands[2], operands[1]), True)
             case operator.IN:
                 return ("call", node.function, (operands[0], _unordered(operands[1])), True)
+        # A function and a method of one name may differ. These are the same both ways.
         is_member = node.target is not None and node.function not in _EITHER_WAY
         return ("call", node.function, tuple(operands), not is_member)
 
@@ -195,6 +197,7 @@ def negation(form: _Normal) -> _Normal:  # noqa: PLR0911 - one case a kind
             return _quantified("exists", iter_range, two, depth, negation(body))
         case ("exists", iter_range, two, depth, body):
             return _quantified("all", iter_range, two, depth, negation(body))
+        # This holds for doubles too: an order with NaN is an error, not false.
         case ("call", function, (one, other), _) if function in _NEGATIONS:
             return ("call", _NEGATIONS[function], (other, one), True)
         case ("const", "bool", text):

@@ -82,6 +82,7 @@ def _conditions(prover: Prover, unit: BoundPolicy) -> Iterator[Property]:
         policy = replace(
             unit.policy,
             match_conditions=(MatchCondition(condition.name, condition.expression),),
+            # With Fail a condition that fails would deny as if it were true.
             failure_policy=FailurePolicy.IGNORE,
             validations=(Validation(_NEVER),),
             audit_annotations=(),
@@ -160,6 +161,7 @@ def _contradictions(prover: Prover, units: Sequence[BoundPolicy]) -> Iterator[Pr
             together = _same(prover, (one, other), nothing, kind)
             if together.result is not Comparison.SAME:
                 continue
+            # A policy that alone denies everything is reported by itself.
             alone = (_same(prover, (each,), _with_validations(each, _NEVER), kind) for each in (one, other))
             if all(each.result is not Comparison.SAME for each in alone):
                 text = f"with {other.policy.name} it lets nothing of {kind.kind} pass: {together.text}"

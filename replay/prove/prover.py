@@ -153,6 +153,7 @@ class Prover:
         context = self._context(sides)
         state = ProofState()
         one, other = (self._normal(side) for side in (sides.current, sides.candidate))
+        # Equal normal forms decide alike, which needs no formulas. Only costs can still differ.
         is_same = one.keys() == other.keys()
         if is_same:
             state.stricter.is_excluded = state.looser.is_excluded = True
@@ -167,6 +168,7 @@ class Prover:
             elif state.is_open:
                 self._exclude(sides, context, state)
         if any(each.is_excluded for each in (state.stricter, state.looser)):
+            # The same expressions as written cost the same on every request.
             if one != other:
                 state.bound = state.bound.merge(_cost_bound(context))
             # More requests test the exclusion. A request that refutes it overrides it.
@@ -196,6 +198,7 @@ class Prover:
             return
         try:
             require_covered(sides.units)
+            # Policies that match alike see each request alike, whichever versions a custom resource has.
             worlds = () if match_alike(sides.units) else tuple(self._worlds(sides))
             if not worlds:
                 _Search(self, sides, context).run(state)
@@ -240,6 +243,7 @@ class Prover:
             if direction.witness is not None
         )
         stricter, looser = state.stricter, state.looser
+        # A request that shows a difference is one without any bound. Only exclusions have bounds.
         bound = state.bound if stricter.is_excluded or looser.is_excluded else UNBOUNDED
         if stricter.witness is not None and looser.witness is not None:
             return Proof(Comparison.BOTH, UNBOUNDED, witnesses)
@@ -311,6 +315,7 @@ class _Search:
             state.leave_open("no resource that is known is matched")
             return
         groups = list(self._by_kind())
+        # With more kinds only some are asked, which can find a request but exclude nothing.
         covers = len(groups) <= _MOST_KINDS
         try:
             formulas = self._formulas(self._targets, None, is_struct=None)
@@ -318,6 +323,7 @@ class _Search:
             if not covers:
                 raise
         else:
+            # Without types the formulas allow more than real requests, so what they exclude is excluded for every kind.
             self._ask(state, [formulas], excludes=True, most=1 if covers else _MOST_SOLUTIONS)
         if not state.is_open:
             return

@@ -186,6 +186,7 @@ def _metadata_problems(metadata: Mapping[str, Any]) -> Iterator[str]:
         if not isinstance(text, str) or names.qualified_name(key) or names.label_value(text):
             yield key
     for key, text in annotations.items():
+        # Unlike keys of labels, those of annotations may have capitals in their prefix (`ValidateAnnotations`).
         if not isinstance(text, str) or names.qualified_name(key.lower()):
             yield key
     for finalizer in metadata.get("finalizers") or ():
@@ -240,6 +241,7 @@ _RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})
 
 
 def _volume(value: Mapping[str, Any]) -> bool:
+    # A name and exactly one source.
     return len(value) == 2 and _LABEL.fullmatch(str(value.get("name", ""))) is not None
 
 
@@ -302,6 +304,7 @@ def _is_ip(text: str) -> bool:
         address = ipaddress.ip_address(text)
     except ValueError:
         return False
+    # Traffic to these does not leave the node or the link (`ValidateNonSpecialIP`).
     return not (address.is_loopback or address.is_unspecified or address.is_link_local or address.is_multicast)
 
 

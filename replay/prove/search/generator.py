@@ -138,6 +138,7 @@ class Generator:
         self._paths = [
             (root, path)
             for root in _OBJECT_ROOTS
+            # Sorted, because the order of a set differs between runs and the choice goes by position.
             for path in sorted(interest.paths.get(root, ()))
             if path or root == "authorizer"
         ]
@@ -365,6 +366,7 @@ def _identified(body: dict[str, JSON], request: SymbolicRequest) -> dict[str, JS
     identified = {**body, "apiVersion": kind.api_version, "kind": kind.kind}
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
+        # The options of a CONNECT have no metadata.
         if metadata is not None or "Options" not in kind.kind:
             identified["metadata"] = {"name": request.name}
             metadata = identified["metadata"]

@@ -77,6 +77,7 @@ def _sample(part: RegexpPart, chooser: random.Random) -> Iterator[str]:
 
 def _character(ranges: Ranges, chooser: random.Random) -> str:
     """Return one of several characters, preferably a common one."""
+    # A large class, such as `.`, has mostly characters that nobody reads.
     if sum(high - low + 1 for low, high in ranges) > 1000:
         usual = [each for each in _PLEASANT if any(low <= ord(each) <= high for low, high in ranges)]
         if usual:
@@ -178,6 +179,7 @@ def _around(text: str) -> Iterator[str]:
     if stripped != text:
         yield stripped
         yield stripped + "x"
+        # A check of the prefix without its separator accepts this one, a usual mistake.
         yield f"{stripped}.evil.example/app:1"
         yield text + "app:1.0"
     if text.startswith(".") and "/" not in text:

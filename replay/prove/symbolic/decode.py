@@ -146,6 +146,7 @@ class Decoder:
                 return int(self._values.get(variable(f"int {node.name}", INT), 1))
             case "double":
                 number = float(Fraction(self._values.get(node.double, 0)))
+                # A whole number would be read from JSON as an int.
                 return number + 0.5 if number.is_integer() and abs(number) < 1e9 else number
             case "string":
                 return self._text_of(node, schema)
@@ -254,6 +255,7 @@ class Decoder:
                 amount = Fraction(self._values.get(apply("amount", (term,), REAL), 0))
         for text in self._candidates(answers, amount):
             if text not in self._used and all(each.holds(text) in {want, None} for each, want in answers.items()):
+                # Different numbers are different texts.
                 self._used.add(text)
                 return text
         return f"x{number}"

@@ -117,10 +117,12 @@ def solutions(  # noqa: PLR0913 - what it depends on
     hints = list(dict.fromkeys(formulas.model.root.hints))
     for _ in range(most):
         solution = solver.solve([*formulas.facts, condition, *blocked, *hints], terms)
+        # Hints only make solutions easier to read as requests. If they exclude all, they are dropped.
         if hints and solution.answer is not Satisfiability.SATISFIABLE:
             hints = []
             solution = solver.solve([*formulas.facts, condition, *blocked], terms)
         if solution.answer is not Satisfiability.SATISFIABLE:
+            # Once solutions are blocked, a refusal says only that there is no other one.
             yield solution.answer if not blocked else Satisfiability.UNKNOWN
             return
         decoder = Decoder(formulas.model, solution.values, context.skeletons.schemas, context.params)

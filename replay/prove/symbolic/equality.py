@@ -110,6 +110,7 @@ def _with_scalar(container: ValueCase) -> SymbolicEquality:
 
 
 def _equal_containers(make: ValueFactory, one: ValueCase, other: ValueCase) -> SymbolicEquality:
+    # The same value. JSON has no NaN, which alone differs from itself.
     if one == other and isinstance(one, JsonList | JsonMap):
         return TRUE, FALSE
     is_list, other_is_list = isinstance(one, JsonList | ListOf), isinstance(other, JsonList | ListOf)
@@ -216,6 +217,7 @@ def less_text(make: ValueFactory, one: Term, other: Term) -> Term:  # noqa: PLR0
         return conj(negated(texts.holds(TextPredicate("less", constant), other)), negated(texts.same(one, other)))
     if one is other:
         return FALSE
+    # One function for both directions, so that exactly one text precedes the other.
     if one.serial > other.serial:
         return conj(negated(less_text(make, other, one)), negated(texts.same(one, other)))
     return conj(apply("text <", (one, other), BOOL), negated(texts.same(one, other)))
@@ -253,6 +255,7 @@ def _in_pieces(make: ValueFactory, element: SymbolicValue, container: Pieces) ->
         text = texts.text_of(case.term) if isinstance(case, Str) else None
         if text is None:
             inside = make.flag("in pieces", known(case), known(container)) if isinstance(case, Str | Opaque) else FALSE
+        # No piece contains the separator.
         elif container.separator in text:
             inside = FALSE
         else:

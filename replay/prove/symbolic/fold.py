@@ -149,6 +149,7 @@ def _entries(make: ValueFactory, node: Comprehension, case: ValueCase) -> list[F
         case JsonList():
             return list(_numbered(((there, known(Json(item))) for there, item in case.node.bounded_items()), two=two))
         case ListOf():
+            # Where an earlier item may be missing, the index of a later one is not known.
             if two and any(guard is not TRUE for guard, _ in case.items):
                 return None
             return list(_numbered(iter(case.items), two=two))

@@ -127,6 +127,7 @@ def _asked(kind: str, make: ValueFactory, term: Term, constant: Term) -> Symboli
         answer = known(Bool(apply(name, (term, constant), BOOL)))
         if kind != "matches":
             return answer
+        # A computed text may be no pattern, which is an error.
         failed = apply("no pattern", (constant,), BOOL)
         return joined([(failed, FAILED), (negated(failed), answer)])
     if kind == "matches" and not _is_pattern(text):
@@ -202,6 +203,7 @@ def _calculated(op: str, make: ValueFactory, one: ValueCase, other: ValueCase) -
     if isinstance(one, Int) and isinstance(other, Int):
         if op in {"/", "%"}:
             return _divided(op, one.term, other.term)
+        # Solvers do not decide products of two unknown numbers.
         if op == "*" and one.term.op != "const" and other.term.op != "const":
             return None
         return _within_range(arithmetic(op, one.term, other.term))

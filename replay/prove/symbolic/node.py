@@ -215,11 +215,13 @@ class JsonNode:
         name = f"{self.name}.{key}"
         below = None if self.schema is None else self.schema.field(key)
         child = self._root.node(name, (*self.path, key), below, is_struct=self.is_struct, is_served=self.is_served)
+        # The server drops what its Go type does not have.
         if self.schema is not None and below is None and self.schema.fields and self.is_served:
             return boolean(False), child
         if self.path in {("object", "metadata"), ("oldObject", "metadata")} and key == "name":
             texts = self._root.texts
             is_name = disj(texts.holds(OBJECT_NAME, child.text), texts.same(child.text, texts.literal("")))
+            # Where other names are valid too, a DNS name only makes examples usual.
             axioms = self._root.facts if self._root.has_dns_names else self._root.hints
             axioms.append(implies(child.is_kind("string"), is_name))
         if self.path[-2:] == ("metadata", "labels") and self.path[0] in {"object", "oldObject", "namespaceObject"}:
@@ -244,6 +246,7 @@ class JsonNode:
             return boolean(True)
         if key in self.schema.fields and below.encoding in {Encoding.ALWAYS, Encoding.NULL}:
             return boolean(True)
+        # Defaulting fills it before a policy sees the object.
         if key in FILLED.get(self.schema.name, {}) or any(key == name for name, _ in self.schema.written_defaults):
             self._root.facts.append(negated(child.is_kind("null")))
             return boolean(True)
@@ -324,10 +327,12 @@ def _allowed(schema: Schema | None) -> tuple[str, ...]:  # noqa: PLR0911, C901 -
         return (*null, "int", "string")
     if schema.name.endswith("resource.Quantity"):
         return (*null, "string")
+    # Go writes the zero time as null.
     if schema.name.endswith(("meta.v1.Time", "meta.v1.MicroTime")):
         return ("null", "string")
     match schema.type:
         case "string":
+            # Bytes are a slice, and Go writes a nil slice or map as null.
             return ("null", "string") if schema.format == "byte" else (*null, "string")
         case "integer":
             return (*null, "int")

@@ -80,6 +80,7 @@ class PolicyModel:
     def at_least(self, level: EnforcementLevel) -> Term:
         """Return when a request has at least this level."""
         policy = self._unit.policy
+        # The API accepts no such policy. At evaluation it is a configuration error.
         if policy.match_constraints is None:
             return boolean(self._fails)
         return conj(self._matches(policy.match_constraints), self._any_binding(level))
@@ -92,9 +93,11 @@ class PolicyModel:
             if key is not None:
                 there, _ = self._request.param(key)
             if binding.param_ref is not None and binding.param_ref.parameter_not_found_action == "Deny" and self._fails:
+                # A missing parameter is a configuration error. It denies whatever the actions are.
                 guards.append(conj(negated(there), self._binds(binding)))
             most = max((_ACTIONS[action] for action in binding.validation_actions), default=EnforcementLevel.ADMITTED)
             denied, broken = self.outcome(key)
+            # A failed audit annotation denies whatever the binding's actions are.
             guards.append(conj(there, self._binds(binding), disj(denied, broken) if most >= level else broken))
         return disj(*guards)
 
@@ -117,6 +120,7 @@ class PolicyModel:
         validations = [truth(value) for value in self._values(self._compiled.validations, param)]
         fails = disj(*(each_fails for _, each_fails in validations))
         errors = disj(*(conj(negated(holds), negated(each_fails)) for holds, each_fails in validations))
+        # With Ignore an error in one validation admits that one, and the others still count.
         denied = conj(applies, disj(fails, errors) if self._fails else fails)
         if self._fails:
             denied = disj(denied, condition_failed)

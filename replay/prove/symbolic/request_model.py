@@ -159,6 +159,7 @@ class RequestModel:
         for node, keys in ((self.request, _LEFT_OUT), (user, _USER_LEFT_OUT)):
             for key in keys:
                 present, child = node.part(key)
+                # Go omits an empty field, so a present one is not empty.
                 facts.append(implies(present, child.is_not_empty()))
         facts += [user.is_kind("map"), user.part("username")[0], self._has_metadata()]
         for name in ("kind", "requestKind"):
@@ -198,6 +199,7 @@ class RequestModel:
             self.is_text(str(operation), "operation"),
             self._is_there(self.has_old_object, operation in {Operation.UPDATE, Operation.DELETE}),
         ]
+        # Some CONNECT requests have options as their object, others have none.
         if operation is not Operation.CONNECT:
             facts.append(self._is_there(self.has_object, operation is not Operation.DELETE))
         if model.is_open:

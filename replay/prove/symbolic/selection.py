@@ -96,6 +96,7 @@ def _look_up_field(case: ValueCase, field: str) -> Looked:
         present, child = case.node.part(field)
         return present, known(Json(child)), FALSE
     if isinstance(case, MapOf):
+        # The last of equal keys counts.
         entry_value = next((value for key, value in reversed(case.entries) if key == field), None)
         return (FALSE, known(ERROR), FALSE) if entry_value is None else (TRUE, entry_value, FALSE)
     if isinstance(case, JsonList | ListOf | Pieces | Err):
@@ -134,6 +135,7 @@ def has_field(make: ValueFactory, operand: SymbolicValue, field: str) -> Symboli
 def _within(optional: SymbolicOptional, follow: Callable[[SymbolicValue], SymbolicValue]) -> SymbolicValue:
     """Apply a selection to an optional. None stays none."""
     followed = follow(optional.value)
+    # An absent optional has no value. The null is not read.
     nothing = known(SymbolicOptional(FALSE, known(NULL)))
     return joined([(optional.present, followed), (negated(optional.present), nothing)])
 
@@ -238,6 +240,7 @@ def _look_up_item(make: ValueFactory, case: JsonList | ListOf, key: ValueCase) -
         make.root.depends_on_order = True
     pairs: list[Guarded] = []
     for position, (there, item) in enumerate(case.items):
+        # The index of an item is the number of present items before it.
         rank = total(guard for guard, _ in case.items[:position])
         pairs.append((conj(there, equal(rank, integer(index))), item))
     return disj(*(where for where, _ in pairs)), joined(pairs), FALSE

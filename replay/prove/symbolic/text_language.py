@@ -96,6 +96,7 @@ class TextPredicate(Struct, frozen=True):
             case "contains":
                 return self.text in text
             case "less":
+                # Go compares bytes of UTF-8, which gives the order of code points.
                 return text < self.text
             case "longer":
                 return len(text) > self.number
@@ -197,6 +198,7 @@ def _less_than(text: str) -> NFA:
 
 def _letters(automata: Sequence[NFA]) -> list[int]:
     """Return one character per class that no automaton distinguishes, readable ones first."""
+    # Surrogates are a class of their own, because no text has them.
     bounds = {0, _SURROGATES[0], _SURROGATES[1] + 1}
     for each in automata:
         for low, high in each.ranges():
@@ -285,6 +287,7 @@ class Texts:
                 return disj(conj(term.args[0], yes), conj(negated(term.args[0]), no))
             text = self.text_of(constant)
             if text is not None and term in self.numerals:
+                # Other texts, such as 01, are the text of no int.
                 is_numeral = re.fullmatch("0|-?[1-9][0-9]{0,18}", text, re.ASCII) is not None
                 return equal(self.numerals[term], integer(int(text))) if is_numeral else boolean(False)
             if text is not None and term.op != "const":

@@ -167,6 +167,7 @@ class _Walk:
                 return value
             if value is None:
                 return known(Bool(boolean(False))) if node.test_only else FAILED
+            # `has(variables.x)` evaluates the variable, so its error is the result.
             return value_of([(error_of(value), ERROR), (negated(error_of(value)), Bool(TRUE))])
         chosen = has_field if node.test_only else select_field
         return chosen(self.make, operand, node.field)
@@ -205,6 +206,7 @@ class _Walk:
         result = followed(self.make, arguments) if followed is not None else None
         if result is None:
             lists = [case for each in arguments for _, case in each.cases if isinstance(case, ListOf)]
+            # Each evaluation may see another order, so equal arguments need not give equal results.
             if node.function not in _ORDERLESS and any(is_unordered(each) for each in lists):
                 self.root.depends_on_order = True
             result = self.make.result(node.function, tuple(arguments), self.type_of(node))
@@ -233,6 +235,7 @@ def without_error(value: SymbolicValue) -> SymbolicValue:
     return SymbolicValue(cases) if cases else FAILED
 
 
+# True and false are joined separately in both functions: a deciding operand hides an error of the other.
 def _and(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     pairs = [truth(walk.value(each, scope)) for each in operands]
     return decided(conj(*(holds for holds, _ in pairs)), disj(*(fails for _, fails in pairs)))
