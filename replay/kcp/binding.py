@@ -158,7 +158,7 @@ def _items(value: JSON) -> Iterable[JSON]:
 
 
 def crd_of_schema(schema: JSON) -> JSON:
-    """Return an APIResourceSchema as the CustomResourceDefinition that a shard makes of it for each binding."""
+    """Return an APIResourceSchema as the CustomResourceDefinition that a shard creates from it for each binding."""
     spec = schema.get("spec") or {}
     versions = [
         {**version, "schema": {"openAPIV3Schema": version.get("schema") or {}}}

@@ -150,7 +150,7 @@ def parse_quantity(text: str) -> Quantity:
     if precision >= 0 and scale - len(denom) >= _NANO:
         value = int(num + denom)
         if value * mantissa <= _INT64_MAX:
-            # A text that is surely canonical is kept as it is. Others are written anew when needed.
+            # A text that is surely canonical is kept as it is. Others are written again when needed.
             canonical = _is_canonical(num + denom, value, scale - len(denom), format_)
             signed = -value * mantissa if text.startswith("-") else value * mantissa
             return Quantity(signed, scale - len(denom), format_, text=text if canonical else "")

@@ -114,7 +114,7 @@ class VerifyJob(Struct, frozen=True, dict=True):
 
     @cached_property
     def _again(self) -> Job:
-        """The job in which plugins mutate objects anew.
+        """The job in which plugins mutate objects again.
 
         It is for objects of which a plugin denied a request before mutation.
         """

@@ -91,7 +91,7 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
 
 
 def _connected(code: int, message: str) -> RequestProgress:
-    """Return how far a CONNECT came. It runs admission before it looks at the object (`handlers.ConnectResource`)."""
+    """Return how far a CONNECT got. It runs admission before it looks at the object (`handlers.ConnectResource`)."""
     if code in (401, 403) or "admission webhook" in message:
         return RequestProgress(Reached.UNKNOWN, f"it failed with {code}, and the log does not tell where")
     return RequestProgress(Reached.VALIDATION, "it failed after admission")
@@ -126,7 +126,7 @@ def _by_message(  # noqa: PLR0911 - one return per message
 
 
 def reached_mutation(record: RequestRecord) -> bool:
-    """Return whether a request that failed before validation came as far as the mutating policies.
+    """Return whether a request that failed before validation got as far as the mutating policies.
 
     An invalid object (422) and a concurrent change (409) show only after them. Other refusals come from the authorizer,
     the decoder or earlier plugins.
@@ -219,7 +219,7 @@ def _is_of_kubernetes(owner: str) -> bool:
 
 
 def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
-    """Return how far a request came."""
+    """Return how far a request got."""
     how_far = progress(exchange)
     if how_far is not None:
         return _deleting_already(exchange, olds) or how_far
@@ -258,7 +258,7 @@ def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress |
 
 
 def _not_found(exchange: Exchange, history: History) -> RequestProgress:
-    """Return how far a request with a 404 came.
+    """Return how far a request with a 404 got.
 
     It did not reach admission if the object was gone before, and may have passed it otherwise. If the object may have
     been gone before and nothing wrote to it meanwhile, it was gone.
@@ -271,7 +271,7 @@ def _not_found(exchange: Exchange, history: History) -> RequestProgress:
 
 
 def _conflicted(exchange: Exchange, history: History) -> RequestProgress:
-    """Return how far a request with a conflict came.
+    """Return how far a request with a conflict got.
 
     An update of an outdated version is refused before admission. One that another write overtakes is refused after it.
     """

@@ -42,7 +42,7 @@ ALL_TRUSTED = Trust()
 class Break(NamedTuple):
     """An update that replaces a version which no line stored.
 
-    `start` is when the last earlier write to its object came in, `end` when that update was answered, in microseconds.
+    `start` is when the last earlier write to its object was received, `end` when that update was answered, in microseconds.
     """
 
     about: ObjectRef

@@ -71,7 +71,7 @@ class WorldStep:
         self.is_undetermined = False
         """True if only the candidate's verdict about the log's own request is unknown."""
         self.owners: Sequence[str] | None = None
-        """UIDs of the owners of the object that the request creates, None if nobody has looked them up."""
+        """UIDs of the owners of the object that the request creates, None before they are looked up."""
         self.lookups: Lookups = SAME_LOOKUPS
         """Differing objects that policies and authorizers look up."""
         self.ending: Lookups | None = None

@@ -400,7 +400,7 @@ def _duration(value: Duration) -> str:
 
 
 def _from_native(value: Any) -> JSON:
-    """Return the value that `structpb.NewValue` makes of a value. It accepts JSON, unsigned integers and bytes."""
+    """Return the result of `structpb.NewValue` for a value. It accepts JSON, unsigned integers and bytes."""
     if isinstance(value, dict):
         return {name: _from_native(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -177,7 +177,7 @@ def applied(atom: Atom, live: JSON, configuration: JSON, managers: Managers, wri
 
 
 def _pruned(atom: Atom, after: JSON, last: FieldSet, owned: FieldSet) -> JSON:
-    """Return an object without the fields that its manager last applied and that nobody owns now (`Updater.prune`)."""
+    """Return an object without the fields that its manager last applied and that have no owner now (`Updater.prune`)."""
     last = with_named(atom, last)
     pruned = without(atom, after, last)
     everything = with_named(atom, fields_of(atom, after))

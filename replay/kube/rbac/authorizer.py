@@ -151,7 +151,7 @@ class RoleResolver:
         return grants
 
     def _resolved(self, user: UserInfo, namespace: str) -> Grants:
-        """Return the grants of a user. They are made anew only if a binding or a role differs."""
+        """Return the grants of a user. They are made again only if a binding or a role differs."""
         bound, missing = self._all_bound(user, namespace)
         roles = [self._role(each) for each in bound]
         # The key has identities (`id`), so the objects are kept with their grants: no other object can get the same id.

@@ -162,7 +162,7 @@ class Parcels:
         return f"{FLEET}/{self._run.name}/{name}"
 
     def _require(self, seal: bytes, expected_seal: bytes, name: str) -> None:
-        # The comparison takes the same time for any seal, so that nobody can guess one byte by byte.
+        # The comparison takes the same time for any seal, so no seal can be guessed byte by byte.
         if not hmac.compare_digest(seal, expected_seal):
             place = f"{self._run.location}/{self._place(name)}"
             raise StoreError("altered since this run wrote it: see who else writes there", path=place)

@@ -133,7 +133,7 @@ class Job(Struct, frozen=True, dict=True):
     with_plugins: bool = False
     """A flag that built-in plugins run that both sets configure alike."""
     again: bool = False
-    """A flag that plugins that both sets configure alike mutate objects anew, although the log shows their mutations.
+    """A flag that plugins that both sets configure alike mutate objects again, although the log shows their mutations.
     """
     entries: Entries = field(default_factory=dict)
     """Decisions of plugins with state, by request."""

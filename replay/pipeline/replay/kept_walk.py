@@ -45,7 +45,7 @@ from replay.world.timeline import OwnerChange
 from replay.world.walk import WalkContext, Walked
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Maximum bytes of a log's walks. Others are walked anew."""
+"""Maximum bytes of a log's walks. Others are walked again."""
 _RATIO = 10
 """Least compression ratio of a request in a block."""
 

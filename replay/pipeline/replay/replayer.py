@@ -185,7 +185,7 @@ class Replayer(Struct, frozen=True, dict=True):
         return part, earlier_part
 
     def pass_over(self, records: Iterable[RequestRecord], part: PartOutcomes) -> None:
-        """Count requests that no policy of either set can match. No body is read, only how far they came.
+        """Count requests that no policy of either set can match. No body is read, only how far they got.
 
         SQL counts those that succeeded. They are among `records` only if lines are wanted.
         """
@@ -333,7 +333,7 @@ class Replayer(Struct, frozen=True, dict=True):
         # Policies are not evaluated for a request that the authorizers deny.
         kind = OutcomeKind.UNCHANGED if candidate is NOT_LET_IN else outcome_kind(current, candidate)
         is_found = kind is not OutcomeKind.UNCHANGED
-        # Redaction takes time, so decisions that nobody sees are left as they are.
+        # Redaction takes time, so decisions that are not shown are left as they are.
         is_told = self.with_lines or is_found or current.webhooks or candidate.webhooks
         if is_told or current.patch != candidate.patch or redactor.resource == SECRETS:
             is_one = current is candidate

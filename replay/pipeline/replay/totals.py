@@ -39,7 +39,7 @@ class ClassPiece(NamedTuple):
 class ClassResult(NamedTuple):
     """The results for a class: totals, findings in log order, and the places where the candidate diverges.
 
-    Findings and divergence are read anew at each call.
+    Findings and divergence are read again at each call.
     """
 
     totals: Totals

@@ -47,7 +47,7 @@ _BOUND = re.compile(r"should be (less|greater) than or equal to (-?\d+)$")
 
 
 def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Known | Missing) -> bool:
-    """Return whether the API refuses what a write makes of the existing object."""
+    """Return whether the API refuses the result of a write to the existing object."""
     kind = step.exchange.kind
     creates = isinstance(here, Known) and here.value is None
     if not step.record.subresource and isinstance(written, Known) and breaks_metadata_of(written):

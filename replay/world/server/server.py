@@ -137,7 +137,7 @@ class Server:
         return Later(lambda: self._after(step, state), touched, state if step.record.subresource == "status" else None)
 
     def _after(self, step: WorldStep, state: State) -> Known | Missing:
-        """Return what an admitted write makes of another object."""
+        """Return the result of an admitted write to another object."""
         here = here_in(step, state)
         request = step.in_namespace(self._elsewhere.updated(step, here))
         return after_write(here, step.exchange, known_of(self._judge.elsewhere(request, step.lister).object))

@@ -22,7 +22,7 @@ class VersionedCheck(NamedTuple):
     overrides: str = ""
 
     def at(self, minor: int) -> Check | None:
-        """Return the revision for a minor, None if the check came later."""
+        """Return the revision for a minor, None if the check was added later."""
         return next((check for since, check in reversed(self.revisions) if since <= minor), None)
 
 
