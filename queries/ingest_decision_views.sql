@@ -2,8 +2,8 @@
 --             mutation, ignored failure and annotation) and `decided_request` (one row for each request that has any).
 --             The wordings are those of k8s.io/apiserver: `plugin/policy/validating/dispatcher.go`,
 --             `plugin/policy/generic/policy_dispatcher.go`, `plugin/webhook/errors/statuserror.go`,
---             `plugin/webhook/mutating/dispatcher.go`; `replay/audit/answer/observed.py` reads one event the same way, and a test
---             holds both together. Where built-in plugins refuse is filled in from `replay/audit/answer/refusal.py`.
+--             `plugin/webhook/mutating/dispatcher.go`; `replay/audit/answer.py` reads one event the same way, and a test
+--             holds both together. Where built-in plugins refuse is filled in from `replay/audit/answer.py`.
 --             `queries/README.md` describes the columns.
 -- Parameters: none; reads the view `request` of ingest_views.sql
 -- Example:    cd STORE && duckdb -init open.sql
@@ -24,7 +24,7 @@ with told as (
       ),
       null
     ) as denial,
-    -- The built-in plugin that words its refusals so, by the table of `replay/audit/answer/refusal.py`.
+    -- The built-in plugin that words its refusals so, by the table of `replay/audit/answer.py`.
     if(code >= 400 and status_message <> '', $refused_by, '') as refused_by,
     status_message,
     try_cast(annotations as map(varchar, varchar)) as annotations

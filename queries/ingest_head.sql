@@ -3,7 +3,7 @@
 --             $bytes  how many characters of a line to read
 --             $longest  how many bytes a line has at most, in digits
 --             $buffer  how many bytes are decompressed at a time, in digits; two such lines at least
--- Example:    part of the ingest; see `replay/audit/format/head.py`
+-- Example:    part of the ingest; see `replay/audit/format/recognise.py`
 select line[:$bytes]
 from read_csv(
   $file, auto_detect = false, columns = {line: 'VARCHAR'}, compression = 'zstd', delim = chr(1), quote = '', escape = '',

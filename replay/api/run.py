@@ -13,7 +13,7 @@ from replay.api.result import Result
 from replay.audit.format.table import formats_named
 from replay.audit.ingest import Progress
 from replay.audit.store import Store as StoredLog
-from replay.compare.subject.owner import OWNER_LABEL
+from replay.compare.subject import OWNER_LABEL
 from replay.pipeline.forensic.sql import run_query
 from replay.pipeline.options import Focus, Options
 from replay.pipeline.period import today

@@ -10,7 +10,7 @@ from msgspec import Struct
 from replay.audit.catalog import SCHEMA, SegmentEntry
 from replay.audit.store import Store
 from replay.errors import StoreError
-from replay.storage.cluster import cluster_names
+from replay.storage.location import cluster_names
 
 
 class StoreInfo(Struct, frozen=True):

@@ -12,9 +12,10 @@ characters are undone. Integers keep every digit and differ from other numbers (
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, Protocol
@@ -25,19 +26,46 @@ from msgspec.structs import replace
 
 from replay.audit import queries
 from replay.audit.engine import connect, literal
-from replay.audit.file.salvage import DamagedError, is_altered, rewritten, salvage, split
 from replay.audit.format.columns import EVENT, structure
 from replay.audit.format.form import FileForm, Layout
-from replay.audit.format.head import head_of
-from replay.audit.format.mixed import form_at, other_forms
-from replay.audit.format.recognise import form_of
+from replay.audit.format.recognise import form_at, form_of, head_of, other_forms
 from replay.audit.format.table import REVIEWS, LogFormat
-from replay.audit.moment import EARLIEST, LATEST, YEAR
 from replay.audit.place import LOOKED_UP, lookup_parts
 from replay.audit.reject import Reject, RejectReason
+from replay.audit.salvage import DamagedError, is_altered, rewritten, salvage, split
 from replay.audit.source import LogFile, batches
 from replay.errors import StoreError
 from replay.identity import IdentityMap
+
+# Plausible times of a log. A single event with a wrong time would move the end of the log.
+# No clock is used: the log itself shows when it was written.
+
+_SECOND = 1_000_000
+_EARLIEST = int(datetime(2017, 1, 1, tzinfo=UTC).timestamp()) * _SECOND
+"""Earliest time in microseconds since the epoch. Version 1 of the audit API is of 2017."""
+_LATEST = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp()) * _SECOND
+_YEAR = 366 * 86_400 * _SECOND
+"""Longest duration of a request, and longest silence of a log, in microseconds."""
+_FEW = 100
+"""A group of events counts if the largest group has at most so many times its events."""
+
+
+def implausible_days(counts: Mapping[date, int]) -> list[date]:
+    """Return the days that are more than a year from all others and have hardly any events.
+
+    `counts` are the events by day. Two archives that are years apart are both kept, if both have more than a few
+    events.
+    """
+    groups: list[list[date]] = []
+    for day in sorted(counts):
+        if groups and day - groups[-1][-1] <= timedelta(microseconds=_YEAR):
+            groups[-1].append(day)
+        else:
+            groups.append([day])
+    sizes = [sum(counts[day] for day in group) for group in groups]
+    most = max(sizes, default=0)
+    return [day for group, size in zip(groups, sizes, strict=True) if size * _FEW < most for day in group]
+
 
 Progress = Callable[[str, int, int], None]
 """Callback for progress: the activity, how much is done, and how much there is."""
@@ -297,7 +325,7 @@ class LogReader(Struct):
             "lookups_from": parts - lookups,
             "rest_parts": max(parts - lookups, 1),  # of a single part there is none to spare
         }
-        numbers = {"first_row": batch << ROW_BITS, "earliest": EARLIEST, "latest": LATEST, "year": YEAR, **split}
+        numbers = {"first_row": batch << ROW_BITS, "earliest": _EARLIEST, "latest": _LATEST, "year": _YEAR, **split}
         compression = KEPT if self.is_kept else PASSING
         try:
             # DuckDB compares it with the mean number of rows that wait for a part.

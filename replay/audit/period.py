@@ -1,4 +1,4 @@
-"""A span of time of a report, and the requests of a store in it."""
+"""A span of time that a report is about, what of a store lies in it, and how much of a store a predicate leaves out."""
 
 from __future__ import annotations
 
@@ -43,3 +43,18 @@ def selected_counts(store: Store, predicates: Sequence[RowPredicate], period: Pe
         query = queries.text("period_asked").replace("$counts", counts)
         row = connection.execute(query, [*values, period.start, period.end]).fetchone()
     return list(row or ())
+
+
+def unread_counts(
+    store: Store, predicate: RowPredicate, within: RowPredicate | None = None
+) -> list[tuple[str, str, str, str, int]]:
+    """Return `(verb, group, resource, subresource, requests)` of successful requests that the predicate does not select."""
+    query = queries.text("unread_requests").replace("$predicate", predicate.sql)
+    query = query.replace("$within", within.sql if within else "true")
+    return store.sql(query, *predicate.parameters, *(within.parameters if within else ())).rows()
+
+
+def unmatched_by_kind(store: Store, predicate: RowPredicate) -> list[tuple[str, str, str, str, str, int]]:
+    """Return `(group, resource, subresource, verb, level, requests)` of successful requests, without selected ones."""
+    query = queries.text("unmatched_by_kind").replace("$predicate", predicate.sql)
+    return store.sql(query, *predicate.parameters).rows()

@@ -11,7 +11,7 @@ import orjson
 import polars as pl
 
 from replay.audit import queries
-from replay.audit.answer.refusal import decision_views
+from replay.audit.answer import decision_views
 from replay.audit.arrow import frame_from_relation
 from replay.audit.engine import connect, literal
 from replay.audit.part import Tables

@@ -20,10 +20,9 @@ from typing import BinaryIO, NamedTuple
 
 from msgspec import Struct
 
-from replay.audit.file.gzip_member import GzipReader
-from replay.audit.file.zstd_frame import ZstdReader
+from replay.audit.compressed import GzipReader, ZstdReader
 from replay.errors import AuditLogError, NoLogError, reason_of
-from replay.storage.listing import files_below
+from replay.storage.directory import files_below
 from replay.storage.location import remote_files
 from replay.storage.url import WEB, is_remote
 

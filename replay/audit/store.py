@@ -38,8 +38,8 @@ from replay.audit.catalog import (
 from replay.audit.directory.integrity import require_whole
 from replay.audit.directory.layout import segment_entry, tables, write_store
 from replay.audit.directory.lookups import Lookups, write_lookups
-from replay.audit.directory.prune import sweep, sweep_segments
 from replay.audit.directory.remembered import remembered
+from replay.audit.directory.upkeep import sweep, sweep_segments
 from replay.audit.engine import FEW_PARTS, INGEST_MEMORY, Engine, ingest_errors
 from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat

@@ -198,7 +198,7 @@ def scenario_of(
     from replay.errors import ReplayError  # noqa: PLC0415
     from replay.pipeline.scenario import STDIN, Scenario  # noqa: PLC0415
     from replay.pipeline.version import versions_of_sides  # noqa: PLC0415
-    from replay.storage.cluster import one_cluster  # noqa: PLC0415
+    from replay.storage.location import one_cluster  # noqa: PLC0415
 
     if STDIN in (logs or ()) and Path(STDIN) in (apply or ()):
         raise ReplayError("standard input holds the log or a bundle, not both: give one of them as a file", path=STDIN)

@@ -60,7 +60,7 @@ def plugin(
     from replay.pipeline.plugin.results import plugin_results  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
     from replay.pipeline.whole_file import whole_file  # noqa: PLC0415
-    from replay.storage.cluster import one_cluster  # noqa: PLC0415
+    from replay.storage.location import one_cluster  # noqa: PLC0415
 
     with ExitStack() as files:
         target = files.enter_context(whole_file(out, "the results")) if out is not None else sys.stdout.buffer

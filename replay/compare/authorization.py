@@ -220,3 +220,26 @@ def source_of(decided: Authorization) -> str:
 def webhooks_asked(decided: Authorization) -> tuple[str, ...]:
     """Return the names of the webhooks that a request asks."""
     return tuple(step.name for step in decided.trace if step.type == "Webhook" and step.outcome in _ASKED)
+
+
+# Requests with equal decisions of the authorizers.
+
+
+class AlikeRequests(NamedTuple):
+    """Key of requests that are alike. `authorizer` is empty without a replay."""
+
+    decision: str
+    reason: str
+    authorizer: str
+    user: str
+    verb: str
+    resource: str
+    namespace: str
+
+
+class AuthorizationLookup(Struct):
+    """Number of requests by key, with the auditID of the first of each."""
+
+    log: str
+    requests: Counter[AlikeRequests] = field(default_factory=Counter)
+    first: dict[AlikeRequests, str] = field(default_factory=dict)

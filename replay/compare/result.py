@@ -21,9 +21,7 @@ from replay.kube.admissionregistration import Origin
 if TYPE_CHECKING:  # what other commands find out: `replay run` does not load it
     from replay.compare.audit_policy import AuditPolicy
     from replay.compare.coverage import Coverage, LogGrowth
-    from replay.compare.in_force.finding import Findings
-    from replay.compare.in_force.opinion import EngineAgreement
-    from replay.compare.in_force.unknown_policy import UnknownPolicy
+    from replay.compare.in_force import EngineAgreement, Findings, UnknownPolicy
     from replay.prove.sets import PolicyProof
 
 

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from replay.admission.ordered.registry import reads_of
 from replay.admission.reads import INPUTS_OF_ANY, PolicyReads
-from replay.audit.class_count import unmatched_by_kind
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
+from replay.audit.period import unmatched_by_kind
 from replay.compare.audit_policy import audit_policy
 from replay.compare.coverage import Coverage, RequestKind, SizeRow, growth
 from replay.compare.result import CoverageResult

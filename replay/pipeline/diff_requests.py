@@ -17,8 +17,16 @@ from msgspec.structs import replace
 from replay.admission.decision import Verdict
 from replay.audit.ingest import Progress
 from replay.cellib.version import KubernetesVersion
-from replay.compare.policy_pairs import PairComparison, PolicyPair, Witness, is_denied_by, paired
-from replay.compare.template_sources import SourceAnswers, SourceComparison, comparison
+from replay.compare.policy_pairs import (
+    PairComparison,
+    PolicyPair,
+    SourceAnswers,
+    SourceComparison,
+    Witness,
+    comparison,
+    is_denied_by,
+    paired,
+)
 from replay.errors import ReplayError, reason_of
 from replay.gatekeeper.engine import GatekeeperEngine
 from replay.gatekeeper.two_sources import TwoSources, two_sources

@@ -17,7 +17,7 @@ from types import FrameType
 from msgspec import Struct
 
 from replay.audit.catalog import IS_LIVE, JOURNAL, LIVE
-from replay.audit.directory.compaction import compact_store, compactable
+from replay.audit.directory.upkeep import compact_store, compactable
 from replay.audit.ingest_report import IngestReport
 from replay.audit.live.followed_log import FollowedLog
 from replay.audit.live.source import LiveLog

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
-from replay.audit.answer.refusal import decision_views
+from replay.audit.answer import decision_views
 from replay.audit.engine import literal
 from replay.audit.ingest import Progress
 from replay.audit.ingest_report import IngestReport
@@ -18,7 +18,7 @@ from replay.pipeline.fleet.reading import FleetReader
 from replay.pipeline.process.reading import Reading
 from replay.pipeline.replay.workers import Fleet
 from replay.pipeline.scenario import Scenario
-from replay.storage.cluster import cluster_names
+from replay.storage.location import cluster_names
 
 NEAR = 3
 """Most suggestions for an unknown name."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from replay.compare.subject.owner import OWNER_LABEL
+from replay.compare.subject import OWNER_LABEL
 
 if TYPE_CHECKING:
     from replay.pipeline.replay.workers import Fleet

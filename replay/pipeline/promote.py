@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from replay.audit.answer.refusal import decision_views
+from replay.audit.answer import decision_views
 from replay.audit.ingest import Progress
 from replay.audit.period import Period, selected_counts
 from replay.audit.store import Store

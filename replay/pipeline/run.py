@@ -12,8 +12,8 @@ import orjson
 from msgspec.structs import replace
 
 from replay.admission.ordered.registry import keeps_books, policy_names
-from replay.audit.class_count import unread_counts
 from replay.audit.ingest import Progress
+from replay.audit.period import unread_counts
 from replay.audit.reject import write_rejects
 from replay.audit.source import expanded
 from replay.audit.store import Store

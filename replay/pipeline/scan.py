@@ -21,7 +21,7 @@ from replay.audit.store import Store
 from replay.case.attributes import AttributesMaker, CaseAttributes
 from replay.case.case import UNSTATED, Case, CaseError, CaseRequest, Expectation
 from replay.compare.scan import Scan, ScannedObject
-from replay.compare.subject.workload import Owners, controller, workload
+from replay.compare.subject import Owners, controller, workload
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replay.audit.catalog import SegmentEntry
-from replay.audit.directory.prune import kept_segments, prune_store
+from replay.audit.directory.upkeep import kept_segments, prune_store
 from replay.audit.info import require_store
-from replay.audit.ingest import Progress
+from replay.audit.ingest import Progress, implausible_days
 from replay.audit.ingest_report import IngestReport
-from replay.audit.moment import implausible_days
 from replay.audit.reject import write_rejects
 from replay.audit.store import Store
 from replay.errors import ReplayError, StoreError
@@ -28,8 +27,7 @@ from replay.pipeline.period import instant
 from replay.pipeline.replay.kept_result import forget
 from replay.pipeline.replay.workers import Fleet
 from replay.pipeline.scenario import Scenario
-from replay.storage.cluster import cluster_location, cluster_names
-from replay.storage.location import opened
+from replay.storage.location import cluster_location, cluster_names, opened
 
 _SIZE = re.compile(r"(\d+)\s*(k|M|G|T)?B", re.IGNORECASE)
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}

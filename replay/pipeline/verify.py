@@ -15,16 +15,20 @@ from msgspec.structs import replace
 from replay.admission.builtin.pod.service_account import ServiceAccount
 from replay.admission.decision import Verdict
 from replay.admission.ordered.registry import policy_names
-from replay.audit.answer.observed import observe
-from replay.audit.answer.refusal import RefusalPhase, wording_of
+from replay.audit.answer import RefusalPhase, observe, wording_of
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
 from replay.compare.fidelity import Fidelity, merged
-from replay.compare.in_force.evidence import Evidence, evidence_of, mutation_evidence
-from replay.compare.in_force.finding import findings_of
-from replay.compare.in_force.opinion import EngineAgreement
-from replay.compare.in_force.unknown_policy import UnknownPolicy, note_unknown_policies
+from replay.compare.in_force import (
+    EngineAgreement,
+    Evidence,
+    UnknownPolicy,
+    evidence_of,
+    findings_of,
+    mutation_evidence,
+    note_unknown_policies,
+)
 from replay.compare.result import VerifyResult
 from replay.distribution import install_command
 from replay.errors import ReplayError
@@ -56,7 +60,7 @@ _RANDOM = frozenset({ServiceAccount.name})
 
 
 if TYPE_CHECKING:
-    from replay.compare.in_force.second_opinion import SecondOpinion
+    from replay.compare.second_opinion import SecondOpinion
 
 
 class VerifyPart(Struct):
@@ -88,7 +92,7 @@ class VerifyJob(Struct, frozen=True, dict=True):
     def _other_engine(self) -> SecondOpinion | None:
         if not self.second_opinion:
             return None
-        from replay.compare.in_force.second_opinion import SecondOpinion  # noqa: PLC0415 - an engine that may not be there
+        from replay.compare.second_opinion import SecondOpinion  # noqa: PLC0415 - an engine that may not be there
 
         mapper = EquivalentResourceMapper(self.job.cluster.discovery)
         return SecondOpinion(self.job.sets[0].validating_policies, self.job.version, mapper)

@@ -11,7 +11,7 @@ import re
 import orjson
 from msgspec import Struct
 
-from replay.audit.answer.refusal import RefusalPhase, wording_of
+from replay.audit.answer import RefusalPhase, wording_of
 from replay.audit.event import RequestRecord, annotations_of
 from replay.kcp.annotation import OWN_PREFIXES
 from replay.kube.attributes import Missing

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.audit.answer.refusal import refused_by
+from replay.audit.answer import refused_by
 from replay.audit.directory.lookups import object_ref
 from replay.audit.event import RequestRecord
 from replay.errors import UNFORESEEN

@@ -28,7 +28,7 @@ from replay.report.render.document import (
     size,
     span,
 )
-from replay.report.render.screen import first_screen
+from replay.report.render.terminal import first_screen
 
 _HEADER = "rules are tried from the top, and the first that matches counts"
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import to_builtins
 
-from replay.compare.policy_pairs import PairComparison
-from replay.compare.template_sources import SourceAnswers, SourceComparison
+from replay.compare.policy_pairs import PairComparison, SourceAnswers, SourceComparison
 from replay.json import JSON
 from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
 from replay.report.render.document import inert, number, plural

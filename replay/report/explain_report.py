@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, tzinfo
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Verdict
 from replay.admission.explain.explanation import (
@@ -17,7 +18,7 @@ from replay.admission.explain.explanation import (
     PolicyExplanation,
     WebhookExplanation,
 )
-from replay.audit.answer.observed import Observed
+from replay.audit.answer import Observed
 from replay.authorization.trace import Authorization
 from replay.cel.value.typed import untyped
 from replay.cel.value.values import Value
@@ -345,12 +346,12 @@ def _binding_lines(explained: Explained, binding: BindingExplanation) -> Iterato
     for depth, place in enumerate(binding.place):
         yield inert(f"{'  ' * (depth + 1)}{explained.concealer.text(place)}")
     for step in binding.steps:
-        yield from map(inert, step_lines(explained, step))
+        yield from map(inert, _step_lines(explained, step))
     if binding.patch:
         yield inert(f"patch: {_json(explained.concealer.patch(binding.patch))}")
 
 
-def step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
+def _step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
     """Yield the lines of an expression: its value and cost, its text, and its parts with their values."""
     concealer, expression = explained.concealer, " ".join(step.compiled.expression.split())
     value = concealer.text(shown(concealer.value(expression, step.value)))
@@ -364,7 +365,7 @@ def step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
 
 def _others(each: SetExplanation) -> Section:
     """Return the section with the policies that do not match, with the first criterion that fails."""
-    lines = [inert(f"{policy.policy}: {reason(policy)}") for policy in each.policies if not policy.matches]
+    lines = [inert(f"{policy.policy}: {_reason(policy)}") for policy in each.policies if not policy.matches]
     blocks = (Listing("The first criterion that fails", "\n".join(lines)),) if lines else ()
     return Section(f"{each.name}-others", f"Policies of the {each.name} set that do not match", "", blocks, quiet=True)
 
@@ -386,14 +387,14 @@ def _webhooks(explained: Explained, each: SetExplanation) -> Section:
     for why, webhooks_of_reason in by_reason.items():
         lines.append(f"{', '.join(f'{webhook.webhook} ({webhook.phase})' for webhook in webhooks_of_reason)}: {why}")
         steps = (step for webhook in webhooks_of_reason for step in webhook.steps)
-        lines += (f"  {line}" for step in steps for line in step_lines(explained, step))
+        lines += (f"  {line}" for step in steps for line in _step_lines(explained, step))
     blocks = (Listing("", "\n".join(map(inert, lines))),) if lines else ()
     return Section(
         f"{each.name}-webhooks", f"Webhooks of the {each.name} set that are not called", "", blocks, quiet=True
     )
 
 
-def reason(policy: PolicyExplanation) -> str:
+def _reason(policy: PolicyExplanation) -> str:
     """Return why a policy does not match."""
     reasons = dict.fromkeys(f"binding {each.binding}: {each.mismatch}" for each in policy.bindings)
     return policy.mismatch or "; ".join(reasons) or "no binding"
@@ -401,3 +402,100 @@ def reason(policy: PolicyExplanation) -> str:
 
 def _json(value: Iterable[Any]) -> str:
     return json.dumps(list(value), ensure_ascii=False)
+
+
+# The explanation of a request as plain values.
+
+
+def explain_json(explained: Explained, zone: tzinfo = UTC) -> dict[str, Any]:
+    """Return an explanation as plain values. Expressions with their parts are the lines of the document."""
+    request, text = explained.request, explained.concealer.text
+    record, denial = request.record, explained.observed.denial
+    document = replace(explain_document(explained, zone), sections=())
+    return {
+        "auditID": record.audit_id,
+        "verdict": document.verdict,
+        "workload": explained.workload,
+        "owner": explained.owner,
+        "facts": {fact.label: f"{fact.value} {fact.note}".strip() for fact in document.facts},
+        "reached": {"how": request.reached.value, "reason": request.reached_reason},
+        "basis": {name: basis.value if basis else None for name, basis in request.basis.items()},
+        "observed": {
+            "denial": ", ".join(each.policy for each in denial.by_policy) if denial else None,
+            "failures": [
+                {key: text(value) if isinstance(value, str) else value for key, value in each.items()}
+                for each in explained.observed.failures
+            ],
+            "annotations": {key: text(value) for key, value in explained.observed.policy_annotations.items()},
+        },
+        "sets": {each.name: _set_json(explained, each) for each in explained.sets},
+        **(
+            {"authorization": {name: each.as_json() for name, each in explained.authorized}}
+            if explained.authorized
+            else {}
+        ),
+    }
+
+
+def _set_json(explained: Explained, each: SetExplanation) -> dict[str, Any]:
+    decision, concealer = each.decision, explained.concealer
+    return {
+        "verdict": decision.verdict.value,
+        "denials": [
+            {
+                "policy": d.policy,
+                "binding": d.binding,
+                "message": concealer.text(d.message),
+                "reason": d.reason,
+                "code": d.code,
+                **({"places": [concealer.text(place) for place in d.places]} if d.places else {}),
+            }
+            for d in decision.denials
+        ],
+        "warnings": [concealer.text(warning) for warning in decision.warnings],
+        "auditAnnotations": {key: concealer.text(value) for key, value in decision.audit_annotations.items()},
+        "mutated": [
+            {"policy": m.policy, "binding": m.binding, "patch": list(concealer.patch(m.patch))}
+            for m in decision.mutated
+        ],
+        "undetermined": [
+            {"policy": gap.policy, "path": gap.path, "reason": concealer.text(gap.reason), "fix": gap.fix}
+            for gap in decision.undetermined
+        ],
+        "policies": [_policy_json(explained, number, policy) for number, policy in each.steps],
+        "webhooks": [
+            {
+                "webhook": webhook.webhook,
+                "configuration": webhook.configuration,
+                "phase": webhook.phase,
+                "called": not webhook.reason,
+                "again": any(webhook.webhook in again.webhooks for again in each.passes),
+                "reason": webhook.reason,
+            }
+            for webhook in each.webhooks
+        ],
+    }
+
+
+def _policy_json(explained: Explained, number: int, policy: PolicyExplanation) -> Mapping[str, Any]:
+    return {
+        "policy": policy.policy,
+        "kind": policy.kind,
+        "pass": number or None,
+        "matches": policy.matches,
+        "reason": "" if policy.matches else _reason(policy),
+        "bindings": [
+            {
+                "binding": each.binding,
+                "outcome": explained.concealer.text(each.outcome or each.mismatch),
+                "cost": each.cost,
+                **({"place": [explained.concealer.text(place) for place in each.place]} if each.place else {}),
+                "patch": list(explained.concealer.patch(each.patch)),
+                "steps": [
+                    {"label": step.label, "cost": step.cost, "lines": list(_step_lines(explained, step))}
+                    for step in each.steps
+                ],
+            }
+            for each in policy.bindings
+        ],
+    }

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.compare.authorization_lookup import AlikeRequests, AuthorizationLookup
+from replay.compare.authorization import AlikeRequests, AuthorizationLookup
 from replay.json import JSON
 from replay.report.render.document import (
     MICROSECONDS,
@@ -32,7 +32,7 @@ from replay.report.render.document import (
     plural,
     span,
 )
-from replay.report.render.screen import WIDTH, cut, first_screen, part_of
+from replay.report.render.terminal import WIDTH, cut, first_screen, part_of
 
 _NEWEST = 3
 """Number of decisions on the first screen."""

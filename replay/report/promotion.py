@@ -33,7 +33,7 @@ from replay.report.render.document import (
     without_empty,
     zone_name,
 )
-from replay.report.render.screen import first_screen
+from replay.report.render.terminal import first_screen
 from replay.report.run.summary import lockout_fact
 from replay.report.run.views import CellItems, Group, by_workload, cells_with, counted, direct, grouped, lockout
 from replay.report.trust import fidelity_fact, gaps_section, mismatch

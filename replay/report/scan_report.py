@@ -22,7 +22,7 @@ from replay.report.render.document import (
     number,
     plural,
 )
-from replay.report.render.screen import first_screen
+from replay.report.render.terminal import first_screen
 
 _ASKED = {
     "update": "at its next update without changes",

@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from replay.compare.fidelity import Agreement
-from replay.compare.in_force.evidence import Sign
-from replay.compare.in_force.finding import PolicyHistory, PolicyState
-from replay.compare.in_force.opinion import EngineAgreement
+from replay.compare.in_force import EngineAgreement, PolicyHistory, PolicyState, Sign
 from replay.compare.result import VerifyResult
 from replay.json import JSON
 from replay.report.authorization.changes import authorization_differences, authorization_fidelity, fidelity_json
@@ -28,7 +26,7 @@ from replay.report.render.document import (
     share,
     span,
 )
-from replay.report.render.screen import first_screen
+from replay.report.render.terminal import first_screen
 from replay.report.trust import agreement_json
 
 ROWS = 15

@@ -51,8 +51,7 @@ def _explain(settings: ServeSettings, trial: Trial, audit_id: str, item: int) ->
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
-    from replay.report.explain_json import explain_json  # noqa: PLC0415
-    from replay.report.explain_report import explain_document  # noqa: PLC0415
+    from replay.report.explain_report import explain_document, explain_json  # noqa: PLC0415
 
     zone = time_zone(None)
     snapshot = settings.snapshot(trial.cluster)

@@ -16,7 +16,7 @@ from replay.audit.store import Store
 from replay.errors import ReplayError, reason_of
 from replay.pipeline.period import length
 from replay.pipeline.store import Retention
-from replay.storage.cluster import cluster_location, cluster_names
+from replay.storage.location import cluster_location, cluster_names
 
 _TRIAL = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)=(.+)")
 _PROXY = re.compile(r"([^=]+)=([A-Za-z0-9-]+)")

@@ -14,8 +14,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from replay.errors import StoreError, reason_of
-from replay.storage.listing import files_below
 from replay.storage.storage import StoredFile
+
+# Listing of files below a directory, while other processes write there.
+
+
+def files_below(directory: Path) -> Iterator[Path]:
+    """Yield all files below a directory without following links. A directory that disappears meanwhile is empty.
+
+    `Path.rglob` raises FileNotFoundError for such a directory before Python 3.13.
+    """
+    for place, _, names in os.walk(directory):
+        yield from (Path(place, name) for name in names)
+
 
 PARTIAL = ".partial-"
 """Suffix of a file while it is written. The machine's name and the process number follow."""

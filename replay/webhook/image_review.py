@@ -11,7 +11,7 @@ import orjson
 
 from replay.admission.builtin.pod.image_policy_webhook import Failed, ImageReviewStatus, image_review
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
-from replay.audit.answer.refusal import refused_by
+from replay.audit.answer import refused_by
 from replay.audit.event import RequestRecord, annotations_of
 from replay.errors import ReplayError
 from replay.go.format import quote

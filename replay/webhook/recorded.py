@@ -7,7 +7,7 @@ from typing import Any
 
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
-from replay.audit.answer.observed import Observed, WebhookMutation, observe
+from replay.audit.answer import Observed, WebhookMutation, observe
 from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kcp.annotation import shown_to_webhook

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from replay.admission.decision import Denial
-from replay.audit.answer.refusal import denied_by
+from replay.audit.answer import denied_by
 from replay.audit.event import RequestRecord
 from replay.world.controller import Retry
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Verdict
-from replay.audit.answer.refusal import denied_by
+from replay.audit.answer import denied_by
 from replay.audit.place import LogPosition
 from replay.kube import json_patch
 from replay.kube.attributes import Attributes, Basis, Missing, Operation

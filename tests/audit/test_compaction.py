@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from replay.audit.directory import compaction
-from replay.audit.directory.compaction import TOGETHER, compact_store
-from replay.audit.directory.prune import prune_store, segment_octets
+from replay.audit.directory import upkeep
+from replay.audit.directory.upkeep import TOGETHER, compact_store, prune_store, segment_octets
 from replay.audit.store import Store
 from replay.errors import StoreError
 from replay.storage.directory import DirectoryStorage
@@ -85,7 +84,7 @@ def test_later_ingests_know_what_was_put_together(store: Path) -> None:
 
 def test_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was put together is put together again with what is as large, of each day by itself: here by twos."""
-    monkeypatch.setattr(compaction, "TOGETHER", 2)
+    monkeypatch.setattr(upkeep, "TOGETHER", 2)
     path = tmp_path / "store"
     counts = []
     for number in range(1, 6):
@@ -104,9 +103,9 @@ def test_what_is_large_is_left_alone(store: Path, monkeypatch: pytest.MonkeyPatc
     """With room for one ingest less, nothing is put together."""
     with Store.open(store) as opened:
         sizes = [segment_octets(segment) for segment in opened.segments]
-    monkeypatch.setattr(compaction, "LARGEST", sum(sizes) - 1)
+    monkeypatch.setattr(upkeep, "LARGEST", sum(sizes) - 1)
     assert compact_store(DirectoryStorage(store)) == 0
-    monkeypatch.setattr(compaction, "LARGEST", sum(sizes))
+    monkeypatch.setattr(upkeep, "LARGEST", sum(sizes))
     assert compact_store(DirectoryStorage(store)) == TOGETHER - 1
 
 
@@ -116,7 +115,7 @@ def test_a_failure_leaves_the_store_as_it_was(store: Path, monkeypatch: pytest.M
 
     wanted = said(store)
     with monkeypatch.context() as patch:
-        patch.setattr("replay.audit.directory.compaction.write_store", fail)
+        patch.setattr("replay.audit.directory.upkeep.write_store", fail)
         with pytest.raises(KeyboardInterrupt):
             compact_store(DirectoryStorage(store))
     assert said(store) == wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.audit.answer.observed import ObservedDenial
+from replay.audit.answer import ObservedDenial
 
 _BLOCK = (
     "\n\nresource Pod/team-a/p was blocked due to the following policies \n\n"

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from replay.audit.engine import connect
-from replay.audit.format.head import head_of
-from replay.audit.format.recognise import HEAD
+from replay.audit.format.recognise import HEAD, head_of
 from replay.audit.source import log_files
 
 EVENT = b'{"kind":"Event"}'

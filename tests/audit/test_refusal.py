@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from replay.audit.answer.refusal import RefusalPhase, refused_by, wording_of
+from replay.audit.answer import RefusalPhase, refused_by, wording_of
 from replay.reconstruct.snapshot import numbered_lines
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "builtin"

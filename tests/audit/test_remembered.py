@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from replay.audit.directory import remembered
-from replay.audit.directory.prune import prune_store
+from replay.audit.directory.upkeep import prune_store
 from replay.audit.store import Store
 from replay.storage.directory import DirectoryStorage
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import json
 
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
-from replay.audit.answer.observed import VALIDATION_FAILURE
-from replay.compare.weekly.effect import (
+from replay.audit.answer import VALIDATION_FAILURE
+from replay.compare.weekly import (
     EffectAction,
     EffectCell,
     EffectCounts,

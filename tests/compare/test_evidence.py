@@ -7,11 +7,10 @@ from typing import NamedTuple
 import pytest
 
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
-from replay.audit.answer.observed import Observed, ObservedDenial, observed_denial
+from replay.audit.answer import Observed, ObservedDenial, observed_denial
 from replay.audit.event import RequestRecord
-from replay.compare.fidelity import Fidelity
-from replay.compare.in_force.evidence import Sign, evidence_of
-from replay.compare.in_force.same_text import equal_texts
+from replay.compare.fidelity import Fidelity, equal_texts
+from replay.compare.in_force import Sign, evidence_of
 
 RECORD = RequestRecord._make([0, "id", *("",) * (len(RequestRecord._fields) - 2)])
 POLICIES = frozenset({"a", "b", "m"})

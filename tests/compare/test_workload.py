@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from replay.compare.subject.workload import About, owning, workload
+from replay.compare.subject import About, owning, workload
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 

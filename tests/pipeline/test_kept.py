@@ -15,9 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from replay.admission.decision import Decision
-from replay.compare.change_example import ChangeExample, ChangeExamples
 from replay.compare.outcome import OutcomeKind
-from replay.compare.summary import Summary
+from replay.compare.summary import ChangeExample, ChangeExamples, Summary
 from replay.kube.lister import Lister
 from replay.pipeline.options import Options
 from replay.pipeline.replay.decide import MetRequest

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from replay.compare.in_force.evidence import Evidence, Sign
-from replay.compare.in_force.finding import PolicyState, findings_of
+from replay.compare.in_force import Evidence, PolicyState, Sign, findings_of
 from replay.pipeline.options import Options
 from replay.pipeline.replay.presence import PolicyWrite, absent
 from replay.pipeline.run import run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.compare.template_sources import SourceComparison
+from replay.compare.policy_pairs import SourceComparison
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.pipeline.diff_requests import compare_sources

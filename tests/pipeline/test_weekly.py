@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from replay.audit.store import Store
-from replay.compare.weekly.effect import EffectAction, EffectSide
-from replay.compare.weekly.figures import Figures, FigureSource, PolicyReadiness, WeeklyResult
+from replay.compare.weekly import EffectAction, EffectSide, Figures, FigureSource, PolicyReadiness, WeeklyResult
 from replay.errors import ReplayError
 from replay.pipeline.options import Focus, Options
 from replay.pipeline.run import run

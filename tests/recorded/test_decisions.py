@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from replay.audit.answer.observed import VALIDATION_FAILURE
+from replay.audit.answer import VALIDATION_FAILURE
 from replay.compare.outcome import OutcomeKind
 from replay.compare.result import RunResult
 from replay.pipeline.options import Options

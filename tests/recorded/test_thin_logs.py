@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from replay.audit.answer.observed import VALIDATION_FAILURE
+from replay.audit.answer import VALIDATION_FAILURE
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario

@@ -10,8 +10,8 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from replay.audit.answer.observed import VALIDATION_FAILURE
-from replay.compare.in_force.finding import PolicyState
+from replay.audit.answer import VALIDATION_FAILURE
+from replay.compare.in_force import PolicyState
 from replay.compare.result import VerifyResult
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario

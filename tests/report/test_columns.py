@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from replay.report.render.columns import arranged, broken, total
 from replay.report.render.document import Align, Column, Table
+from replay.report.render.terminal import arranged, broken, total
 
 USER = "system:serviceaccount:kube-system:deployment-controller"
 

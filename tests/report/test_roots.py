@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import OutcomeKind
 from replay.compare.result import LogFacts, RunResult, SetFacts
-from replay.compare.subject.hit import hits
+from replay.compare.subject import hits
 from replay.compare.summary import CellKey, Example, OutcomeFinding, Summary
 from replay.report.render.document import Document, Table
 from replay.report.run.annotations import run_annotations

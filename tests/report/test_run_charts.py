@@ -9,7 +9,7 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.result import LogFacts, RunResult, SetFacts
 from replay.compare.summary import CellKey, Example, Gap, OutcomeFinding, Summary
 from replay.report.render.charts import draw
-from replay.report.run.charts import MAX_ROWS, charts
+from replay.report.run.report import MAX_ROWS, charts
 
 MINUTE = 60_000_000
 Found = tuple[OutcomeKind, str, str, int]

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from replay.report.render.document import Align, Column, Document, Fact, Listing, Section, Table, Tone
-from replay.report.render.screen import LINES, WIDTH, first_screen
-from replay.report.render.terminal import print_document
+from replay.report.render.terminal import LINES, WIDTH, first_screen, print_document
 
 STEPS = [("replay report … --full", "every table")]
 

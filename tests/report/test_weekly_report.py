@@ -13,10 +13,13 @@ from rich.console import Console
 
 from replay.audit.period import Period
 from replay.compare.result import SetFacts
-from replay.compare.weekly.effect import EffectAction, EffectCell, EffectKey, EffectSide
-from replay.compare.weekly.figures import (
+from replay.compare.weekly import (
     ActionFigures,
     DenialGroup,
+    EffectAction,
+    EffectCell,
+    EffectKey,
+    EffectSide,
     Figures,
     FigureSource,
     Owner,

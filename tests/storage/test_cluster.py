@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from replay.cli.app import app
-from replay.storage.cluster import cluster_names
+from replay.storage.location import cluster_names
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 LOG = SAMPLE / "audit.jsonl.zst"

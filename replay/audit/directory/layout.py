@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from replay.audit import queries
-from replay.audit.answer.refusal import decision_views
+from replay.audit.answer import decision_views
 from replay.audit.catalog import OPEN, SEGMENTS, Catalog, DataFile, FileEntry, SegmentEntry, write_catalog
 from replay.audit.part import Tables
 from replay.audit.segment import DROPPED, FILES, REJECTS, Segment

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
+import duckdb
 import orjson
 
+from replay.audit import queries
 from replay.audit.format.admission_review import is_review
 from replay.audit.format.flattened import flat_prefix
 from replay.audit.format.form import FileForm, Layout
 from replay.audit.format.table import CONTAINER, FLATTENED, FORMATS, PLAIN, PREFIXED, REVIEWS, LogFormat
-from replay.audit.format.text import CONTAINER_LINE
+from replay.audit.format.text import CONTAINER_LINE, PART_LINE
 from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Translation
+from replay.audit.salvage import BLANK, DamagedError, Documents, text_lines
+from replay.audit.source import LogFile, open_log
 
 HEAD = 1 << 18
 """Maximum number of bytes of a file that are examined."""
@@ -47,7 +52,7 @@ def form_of(head: bytes, formats: Sequence[LogFormat] = ()) -> FileForm:
     return _named_form(layout, formats)
 
 
-def line_form(line: bytes) -> FileForm | None:
+def _line_form(line: bytes) -> FileForm | None:
     """Return the form of a line with events, or None for a line without events in a known form."""
     if b"audit" not in line and b"Audit" not in line:  # every form names what it holds; other lines need not be decoded
         return None
@@ -193,3 +198,68 @@ def beginning(text: str) -> Any:
 def _closed_string(text: str) -> str:
     """Return a text that ends within a string, with an end added. A possible half of an escape is left out."""
     return text[:-_LONGEST_ESCAPE].rstrip("\\") + '"'
+
+
+# Reader of a file's decompressed beginning.
+
+_LONGEST_LINES = (1 << 21, 1 << 24)
+"""Lengths of lines that are read, in bytes. DuckDB fills a buffer of twice the length before it returns the first line.
+"""
+
+
+def head_of(file: LogFile, connection: duckdb.DuckDBPyConnection) -> bytes:
+    """Return the first bytes of a file, none if it cannot be read."""
+    if file.compression == "zstd":  # Python has no reader of it that is started as fast as DuckDB's
+        for longest in _LONGEST_LINES:
+            head = queries.filled("ingest_head", buffer=str(2 * longest), longest=str(longest))
+            with suppress(duckdb.Error, UnicodeDecodeError):
+                rows = connection.execute(head, {"file": file.path, "bytes": HEAD}).fetchall()
+                return "\n".join(line for (line,) in rows).encode()
+        return b""
+    with suppress(OSError, EOFError), open_log(file) as stream:
+        return stream.read(HEAD)
+    return b""
+
+
+# Files with lines of several forms. A collector may write lines of several sources, each in its own form.
+
+
+def other_forms(file: LogFile, form: FileForm, rejected: Collection[int]) -> Sequence[tuple[FileForm, frozenset[int]]]:
+    """Return the forms of rejected lines of a file, with the places of these lines.
+
+    Places count from 0 without blank lines. `form` is the form in which the lines were rejected.
+    """
+    forms: dict[tuple[str, ...], tuple[FileForm, set[int]]] = {}
+    with open_log(file) as stream, suppress(DamagedError):
+        for place, line in enumerate(line for line in text_lines(stream) if line.strip(BLANK)):
+            found = _line_form(line) if place in rejected else None
+            if found is not None and found != form:
+                names = *(each.name for each in found.wrappers), *sorted(found.of_objects)
+                forms.setdefault(names, (found, set()))[1].add(place)
+    return [(found, frozenset(places)) for found, places in forms.values()]
+
+
+def form_at(form: FileForm, places: frozenset[int]) -> FileForm:
+    """Return a form that reads only the lines at some places."""
+    inner = form.text.documents if form.text else None
+    wrappers = form.wrappers[1:] if form.text else form.wrappers
+    picked = LogFormat("mixed", (), TextWrapper(_picked(places, inner)))
+    return FileForm(Layout.LINES, (picked, *wrappers), form.of_objects)
+
+
+def _picked(places: frozenset[int], inner: Documents | None) -> Documents:
+    def documents(lines: Iterable[bytes]) -> Iterator[bytes]:
+        place = -1
+        for line in lines:
+            if not line.strip(BLANK):
+                yield line
+                continue
+            place += 1
+            if place not in places:
+                yield PART_LINE
+            elif inner is None:
+                yield line
+            else:
+                yield from inner([line])
+
+    return documents

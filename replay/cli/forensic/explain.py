@@ -77,8 +77,7 @@ def explain(
     from replay.pipeline.options import Focus, Options  # noqa: PLC0415
     from replay.pipeline.output import show, write_page  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
-    from replay.report.explain_json import explain_json  # noqa: PLC0415
-    from replay.report.explain_report import explain_document  # noqa: PLC0415
+    from replay.report.explain_report import explain_document, explain_json  # noqa: PLC0415
 
     zone = time_zone(tz)
     scenario = scenario_of(

@@ -56,7 +56,7 @@ def sql(
     from replay.pipeline.forensic.sql import ask_clusters, question_names, run_query  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.render.rows import csv_text, json_text, print_rows  # noqa: PLC0415
-    from replay.storage.cluster import clusters_meant, is_pattern  # noqa: PLC0415
+    from replay.storage.location import clusters_meant, is_pattern  # noqa: PLC0415
 
     if list_queries or query is None:
         _print_list(question_names())

@@ -211,7 +211,7 @@ class Command(TyperCommand):
 
     def _invoke_each(self, ctx: typer.Context) -> Any:
         """Run the command for each matching cluster, one after another. Each cluster gets an output directory with its name."""
-        from replay.storage.cluster import clusters_meant, is_pattern  # noqa: PLC0415 - `--help` must not pay for it
+        from replay.storage.location import clusters_meant, is_pattern  # noqa: PLC0415 - `--help` must not pay for it
 
         store, pattern, out = (ctx.params.get(name) for name in ("store", "cluster_name", "out"))
         if store is None or pattern is None or not is_pattern(pattern):

@@ -15,9 +15,8 @@ from msgspec import Struct
 from replay.audit.ingest import Progress
 from replay.audit.period import Period
 from replay.audit.store import Store
-from replay.compare.authorization import resource_label
-from replay.compare.authorization_lookup import AlikeRequests, AuthorizationLookup
-from replay.compare.refusal import Refusals, Refused
+from replay.compare.authorization import AlikeRequests, AuthorizationLookup, resource_label
+from replay.compare.weekly import Refusals, Refused
 from replay.errors import ReplayError
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.pipeline.authorization.replay import AuthorizationReplay, Request, read_questions

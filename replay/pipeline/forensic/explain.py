@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
 from replay.admission.explain.request import explained_request
-from replay.audit.answer.observed import observe
+from replay.audit.answer import observe
 from replay.audit.ingest import Progress
-from replay.compare.subject.owner import owner
-from replay.compare.subject.workload import workload
+from replay.compare.subject import owner, workload
 from replay.errors import UNFORESEEN, ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Missing

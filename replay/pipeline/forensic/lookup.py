@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from replay.admission.builtin.pod_security.plugin import PodSecurity
 from replay.admission.decision import Decision, Denial, Verdict
-from replay.audit.answer.observed import ObservedDenial, observe
+from replay.audit.answer import ObservedDenial, observe
 from replay.audit.ingest import Progress
 from replay.audit.store import Store
-from replay.compare.subject.workload import About, Owners, owning, workload
+from replay.compare.subject import About, Owners, owning, workload
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.gvk import split_api_version

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Verdict
-from replay.audit.answer.observed import observe
+from replay.audit.answer import observe
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.admission.webhook.plugin import Backends
-from replay.audit.answer.observed import VALIDATION_FAILURE
+from replay.audit.answer import VALIDATION_FAILURE
 from replay.kube.attributes import Missing
 from replay.kube.lister import Lister
 from replay.pipeline.kcp.chain import ShardChain

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from msgspec.structs import replace
 
 from replay.admission.ordered.registry import units_of
-from replay.audit.answer.refusal import decision_views
+from replay.audit.answer import decision_views
 from replay.audit.engine import literal
 from replay.audit.ingest import ROW_BITS
 from replay.audit.store import Store

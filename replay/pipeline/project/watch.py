@@ -23,7 +23,7 @@ from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import STDIN, Scenario
 from replay.report.run.brief import difference_line
-from replay.storage.listing import files_below
+from replay.storage.directory import files_below
 from replay.storage.scratch import scratch
 
 INTERVAL = 0.5

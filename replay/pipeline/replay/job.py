@@ -29,8 +29,7 @@ from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
 from replay.authorization.chains import Authorizers, Chains, asked_by, policy_authorizer
 from replay.cellib.version import KubernetesVersion, Versions
-from replay.compare.subject.owner import OWNER_LABEL
-from replay.compare.subject.workload import Owners
+from replay.compare.subject import OWNER_LABEL, Owners
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.kube.attributes import Missing, Operation

@@ -13,11 +13,10 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 from replay.audit.place import LogPosition
-from replay.compare.change_example import MAX_GROUPS
 from replay.compare.fidelity import Fidelity
 from replay.compare.fidelity import merged as merged_fidelity
 from replay.compare.outcome import OutcomeKind
-from replay.compare.summary import CellKey, Example, OutcomeFinding, Summary
+from replay.compare.summary import MAX_GROUPS, CellKey, Example, OutcomeFinding, Summary
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import PartResult

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
 from replay.admission.webhook.plugin import Backends
-from replay.audit.answer.observed import observe
+from replay.audit.answer import observe
 from replay.audit.event import RequestRecord
 from replay.audit.store import Store
 from replay.compare.fidelity import Fidelity

@@ -28,7 +28,7 @@ from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.admission.effects import ADMITTED, Effects
 from replay.admission.ordered.builtin import cluster_of, note, run_stateful_phase
-from replay.audit.answer.refusal import refused_by
+from replay.audit.answer import refused_by
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 from replay.pipeline.replay.decide import decide

@@ -12,14 +12,12 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from replay.admission.decision import Decision, Undetermined, Verdict
-from replay.audit.answer.observed import observe
+from replay.audit.answer import observe
 from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import MUTATIONS, NOWHERE, DecidedIn, Outcome, OutcomeKind, outcome_kind
-from replay.compare.subject.owner import OWNER_LABEL, owner, owner_of
-from replay.compare.subject.subject import subject
-from replay.compare.subject.workload import Owners, workload
+from replay.compare.subject import OWNER_LABEL, Owners, owner, owner_of, subject, workload
 from replay.compare.summary import OutcomeFinding, Summary, finding
 from replay.identity import IdentityMap
 from replay.json import JSON

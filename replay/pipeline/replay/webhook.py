@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from replay.admission.webhook.answer import WebhookAnswer, WebhookBackend, WebhookReview
 from replay.admission.webhook.plugin import Backends
-from replay.audit.answer.observed import observe
+from replay.audit.answer import observe
 from replay.audit.event import RequestRecord
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from replay.audit.ingest import Progress
 from replay.audit.store import Store
-from replay.compare.weekly.effect import EffectSide
+from replay.compare.weekly import EffectSide
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.pipeline.kcp.folder import Folder, union

@@ -21,10 +21,17 @@ from replay.audit.part import StorePart
 from replay.audit.period import Period
 from replay.audit.store import Store
 from replay.compare.readiness import LEVELS, NamespaceReadiness, raise_to
-from replay.compare.subject.workload import workload
+from replay.compare.subject import workload
 from replay.compare.summary import placed
-from replay.compare.weekly.effect import EffectAction, EffectSide
-from replay.compare.weekly.figures import ActionFigures, DenialGroup, Figures, FigureSource, WorkspaceFigures
+from replay.compare.weekly import (
+    ActionFigures,
+    DenialGroup,
+    EffectAction,
+    EffectSide,
+    Figures,
+    FigureSource,
+    WorkspaceFigures,
+)
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 from replay.kube.quantity import Quantity

@@ -9,17 +9,15 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from replay.admission.decision import Decision
-from replay.audit.answer.observed import Observed, observe
+from replay.audit.answer import Observed, observe
 from replay.audit.part import StorePart
 from replay.audit.period import Period
 from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import DecidedIn, outcome_kind
-from replay.compare.subject.owner import owner
-from replay.compare.subject.subject import subject
-from replay.compare.subject.workload import workload
+from replay.compare.subject import owner, subject, workload
 from replay.compare.summary import Gap, placed
-from replay.compare.weekly.effect import (
+from replay.compare.weekly import (
     EffectAction,
     EffectCell,
     EffectCounts,

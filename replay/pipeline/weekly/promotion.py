@@ -10,8 +10,18 @@ from msgspec.structs import replace
 from replay.audit.period import Period, selected_counts
 from replay.audit.store import Store
 from replay.compare.summary import placed
-from replay.compare.weekly.effect import EffectAction, EffectCell, EffectCounts, EffectKey, EffectSide
-from replay.compare.weekly.figures import MAX_OWNERS, MutationFigures, Owner, PolicyReadiness, Promotion
+from replay.compare.weekly import (
+    MAX_OWNERS,
+    EffectAction,
+    EffectCell,
+    EffectCounts,
+    EffectKey,
+    EffectSide,
+    MutationFigures,
+    Owner,
+    PolicyReadiness,
+    Promotion,
+)
 from replay.kube.admissionregistration import VIRTUAL_RESOURCES, ManifestSet, ValidatingAdmissionPolicy
 from replay.kube.gvk import GroupResource
 from replay.manifests.diff import diff_sets

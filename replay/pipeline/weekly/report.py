@@ -18,9 +18,8 @@ from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.store import Store
 from replay.compare.fidelity import merged
 from replay.compare.readiness import NamespaceReadiness
-from replay.compare.subject.owner import OWNER_LABEL
-from replay.compare.weekly.effect import EffectSide
-from replay.compare.weekly.figures import Figures, FileFidelity, WeeklyResult
+from replay.compare.subject import OWNER_LABEL
+from replay.compare.weekly import EffectSide, Figures, FileFidelity, WeeklyResult
 from replay.errors import AuditLogError, ReplayError
 from replay.pipeline.authorization.lookup import refusals
 from replay.pipeline.facts import set_facts

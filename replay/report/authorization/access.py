@@ -17,7 +17,7 @@ from replay.report.render.document import (
     plural,
     without_empty,
 )
-from replay.report.render.screen import first_screen
+from replay.report.render.terminal import first_screen
 
 EVERYWHERE = "(cluster)"
 

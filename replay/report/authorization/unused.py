@@ -8,8 +8,7 @@ from datetime import UTC, tzinfo
 import yaml
 
 from replay.compare.confidence import Confidence, Doubt
-from replay.compare.narrowed_rbac import narrowed
-from replay.compare.permission_use import BindingUse, PermissionUses, SubjectUse, is_unlogged
+from replay.compare.permission_use import BindingUse, PermissionUses, SubjectUse, is_unlogged, narrowed
 from replay.go.time import timestamp
 from replay.json import JSON
 from replay.kube.rbac.rule import compacted, rule_of, rule_text
@@ -31,7 +30,7 @@ from replay.report.render.document import (
     without_empty,
     zone_name,
 )
-from replay.report.render.screen import first_screen
+from replay.report.render.terminal import first_screen
 
 
 def unused_document(uses: PermissionUses, zone: tzinfo = UTC) -> Document:

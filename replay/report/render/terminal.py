@@ -3,14 +3,253 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from rich.cells import cell_len
+from msgspec.structs import replace
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from replay.report.render.columns import GAP, LINES, arranged, broken, total
-from replay.report.render.document import Align, Column, Document, Fact, Listing, Section, Table, Tone
+from replay.report.render.document import Align, Column, Document, Fact, Listing, Section, Table, Tone, inert, number
+
+# Layout of a terminal table: visible columns, widths, line breaks.
+# No value is dropped, and no identifying value is cut. Numbers keep their width, other values wrap. Optional columns move below
+# their row first.
+
+_GAP = 2
+_LINES = {Align.TEXT: 8, Align.CODE: 6}
+"""Maximum lines of a cell. Sentences are always shown whole."""
+_FLOOR = 12
+_COMFORT = {Align.TEXT: 30, Align.CODE: 24}
+_WORDS = re.compile(r"\S*\s?")
+_PARTS = re.compile(r"[^\s/:@,]*[\s/:@,]?")
+_SYLLABLES = re.compile(r"[^\-._]*[\-._]?")
+_STATIC_SUFFIX = ".static.k8s.io"
+
+TextCells = list[list[str]]
+
+
+class TableLayout(NamedTuple):
+    """Layout of a table: columns with widths, cells of rows and foot, and values below each row."""
+
+    columns: list[Column]
+    widths: list[int]
+    rows: TextCells
+    foot: list[str]
+    below: list[str]
+
+
+def arranged(table: Table, width: int, *, is_whole: bool = False) -> TableLayout:
+    """Return the columns that fit into `width`. Other optional columns go below their row.
+
+    `is_whole` never breaks names, for files and pipes.
+    """
+    shown, below = list(range(len(table.columns))), list[int]()
+    rows = [list(row) for row in (*table.rows, *((table.foot,) if table.foot else ()))]
+    if total(natural := _natural(table.columns, rows, shown)) > width:
+        if not is_whole:
+            # Where room is scarce, the ending that every static name has goes first: it tells nothing apart.
+            rows = [[_short(text, column) for text, column in zip(row, table.columns, strict=True)] for row in rows]
+            natural = _natural(table.columns, rows, shown)
+        while total(_comfortable(table.columns, natural, shown, is_whole=is_whole)) > width and (
+            spare := _spare(table.columns, shown)
+        ):
+            below.insert(0, shown.pop(shown.index(spare[-1])))
+            natural = _natural(table.columns, rows, shown)
+    columns = [table.columns[i] for i in shown]
+    cells = [[row[i] for i in shown] for row in rows]
+    foot = cells.pop() if table.foot else []
+    below_rows = [_below(table.columns, row, below) for row in table.rows]
+    return TableLayout(columns, _shared(columns, natural, width, is_whole=is_whole), cells, foot, below_rows)
+
+
+def _below(columns: Sequence[Column], row: Sequence[str], below: Sequence[int]) -> str:
+    """Return the cells that do not fit beside the others, each after the title of its column."""
+    return "; ".join(f"{columns[i].title}: {row[i]}" for i in below if row[i])
+
+
+def _short(text: str, column: Column) -> str:
+    return text.replace(_STATIC_SUFFIX, "…") if column.align is Align.CODE else text
+
+
+def _spare(columns: Sequence[Column], shown: Sequence[int]) -> list[int]:
+    return [i for i in shown if columns[i].optional]
+
+
+def total(widths: Sequence[int]) -> int:
+    """Return the width of all columns and the gaps between them."""
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _natural(columns: Sequence[Column], rows: TextCells, shown: Sequence[int]) -> list[int]:
+    return [max(cell_len(columns[i].title), *(cell_len(row[i]) for row in rows), 1) for i in shown]
+
+
+def _comfort(column: Column, *, is_whole: bool) -> int | None:
+    """Return the comfortable width of a column; None if it never breaks."""
+    return None if is_whole and column.align is not Align.TEXT else _COMFORT.get(column.align)
+
+
+def _comfortable(
+    columns: Sequence[Column], natural: Sequence[int], shown: Sequence[int], *, is_whole: bool
+) -> list[int]:
+    comfort = (_comfort(columns[i], is_whole=is_whole) for i in shown)
+    return [want if least is None else min(want, least) for least, want in zip(comfort, natural, strict=True)]
+
+
+def _shared(columns: Sequence[Column], natural: Sequence[int], width: int, *, is_whole: bool = False) -> list[int]:
+    """Return widths that fit: narrow columns get theirs, the others share the rest."""
+    if total(natural) <= width:
+        return list(natural)
+    widths = dict(enumerate(natural))
+    flexible = [i for i, column in enumerate(columns) if _comfort(column, is_whole=is_whole) is not None]
+    if not flexible:
+        return list(natural)
+    room = width - total([0 if i in flexible else want for i, want in enumerate(natural)])
+    for place, i in enumerate(sorted(flexible, key=lambda i: natural[i])):
+        floor = _COMFORT[Align.TEXT] if is_whole else min(_FLOOR, width // 4)
+        share = max(room // (len(flexible) - place), floor)
+        widths[i] = min(natural[i], share)
+        room -= widths[i]
+    return [widths[i] for i in range(len(columns))]
+
+
+def _pieces(text: str, width: int, ends: Sequence[re.Pattern[str]] = (_WORDS, _PARTS, _SYLLABLES)) -> Iterator[str]:
+    """Yield possible line ends: words, parts of a long path or name, syllables."""
+    for piece in ends[0].findall(text):
+        if cell_len(piece.rstrip()) <= width or len(ends) == 1:
+            yield piece
+        else:
+            yield from _pieces(piece, width, ends[1:])
+
+
+def broken(text: str, width: int, most: int) -> list[str]:
+    """Return the lines of a cell.
+
+    Lines end after words. A word that is too long is broken, first after its punctuation. If there are more than `most`
+    lines, the last one ends in an ellipsis.
+    """
+    lines = [""]
+    for piece in _pieces(text, width):
+        while cell_len((lines[-1] + piece).rstrip()) > width:
+            if lines[-1]:
+                lines.append("")
+                continue
+            head = set_cell_size(piece, width).rstrip() or piece[:1]
+            lines[-1], piece = head, piece[len(head) :]  # noqa: PLW2901 - the rest of a word that is too long
+        lines[-1] += piece
+    lines = [line.rstrip() for line in lines]
+    if len(lines) > most:
+        last = lines[most - 1]
+        lines = [*lines[: most - 1], f"{set_cell_size(last, max(width - 1, 0)).rstrip()}…"]
+    return lines
+
+
+# The first screen of a report: the answer, the most important tables, and the next steps.
+# It has at most 40 lines of 100 columns. The full report has every table, whole names and whole messages.
+
+WIDTH, LINES = 100, 40
+_INDENT = 2
+_FRAME = 3
+"""Lines of a section in addition to its rows: an empty one, its title and the column titles."""
+_NARROWEST = 10
+_FLEXIBLE = (Align.TEXT, Align.CODE, Align.SHORT)
+
+
+def first_screen(
+    document: Document, rows: Mapping[str, int], steps: Sequence[tuple[str, str]], listing: Section | None = None
+) -> Document:
+    """Return a document with the tables that `rows` names by id, and the next steps.
+
+    `rows` has the largest number of rows of each table. A table loses rows if the screen would have too many lines.
+    `steps` are pairs of a command and its purpose. `listing` is a section of preformatted lines after the tables.
+    """
+    shown = [
+        replace(section, lead="", blocks=(block,))
+        for section in document.sections
+        for block in section.blocks
+        if isinstance(block, Table) and block.id in rows and block.rows
+    ]
+    most = {table.id: min(rows[table.id], len(table.rows)) for section in shown for table in _tables(section)}
+    listed = (
+        sum(block.text.count("\n") + 1 for block in listing.blocks if isinstance(block, Listing)) + 2 if listing else 0
+    )
+    spare = LINES - listed - _head_lines(document) - _FRAME * len(shown) - len(steps) - _FRAME + 1
+    while sum(most.values()) > spare and max(most.values(), default=1) > 1:
+        most[max(most, key=most.__getitem__)] -= 1
+    sections = [*(_limited(section, most) for section in shown), *([listing] if listing else [])]
+    return replace(document, sections=(*sections, next_steps(steps)), summary=())
+
+
+def next_steps(steps: Sequence[tuple[str, str]]) -> Section:
+    """Return the section with the next steps. `…` in a command stands for the arguments of the current command."""
+    edge = max(len(command) for command, _ in steps)
+    text = "\n".join(f"{command:<{edge}}  {purpose}" for command, purpose in steps)
+    return Section("next", "Next steps", "", (Listing("", text),))
+
+
+def cut(text: str, most: int) -> str:
+    """Return text in one line of at most `most` characters."""
+    text = inert(text)
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def part_of(shown: int, count: int) -> str:
+    """Return ` (8 of 23)` for the title of a table with a part of its rows; nothing for a whole table."""
+    return f" ({number(shown)} of {number(count)})" if count > shown else ""
+
+
+def _tables(section: Section) -> list[Table]:
+    return [block for block in section.blocks if isinstance(block, Table)]
+
+
+def _head_lines(document: Document) -> int:
+    """Return the number of lines of the title, the verdict and the facts."""
+    edge = max((cell_len(fact.label) for fact in document.facts), default=0) + _GAP
+    texts = [f"{fact.value}  {fact.note}" for fact in document.facts]
+    lines = sum(len(broken(text, WIDTH - edge, len(text))) for text in texts)
+    title = f"{document.title}  {document.subtitle}"
+    return lines + 1 + sum(len(broken(text, WIDTH, len(text) or 1)) for text in (title, document.verdict))
+
+
+def _limited(section: Section, most: Mapping[str, int]) -> Section:
+    """Return the section with one line for each row. Its title is the table's caption with the number of rows."""
+    (table,) = _tables(section)
+    count = max(table.total, len(table.rows))
+    kept = [i for i, column in enumerate(table.columns) if not column.optional]
+    columns = [table.columns[i] for i in kept]
+    cells = [[row[i] for i in kept] for row in table.rows[: most[table.id]]]
+    rows = fitted(columns, cells)
+    title = f"{table.caption or section.title}{part_of(len(rows), count)}"
+    narrow = tuple(replace(each, align=Align.SHORT if each.align in _FLEXIBLE else each.align) for each in columns)
+    return replace(section, title=title, blocks=(Table(table.id, "", narrow, rows),))
+
+
+def fitted(columns: Sequence[Column], cells: list[list[str]]) -> tuple[tuple[str, ...], ...]:
+    """Return the rows with the longest cells cut, so that a row takes one line."""
+    widths = [max(cell_len(text) for text in (column.title, *each)) for column, each in _by_column(columns, cells)]
+    if total(widths) > WIDTH - _INDENT:
+        cells = [[text.replace(_STATIC_SUFFIX, "…") for text in row] for row in cells]
+        widths = [max(cell_len(text) for text in (column.title, *each)) for column, each in _by_column(columns, cells)]
+    flexible = [i for i, column in enumerate(columns) if column.align in _FLEXIBLE]
+    while total(widths) > WIDTH - _INDENT and flexible:
+        widest = max(flexible, key=lambda i: widths[i])
+        if widths[widest] <= _NARROWEST:
+            break
+        widths[widest] -= 1
+    return tuple(
+        tuple(
+            cut(text, width) if i in flexible else text for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    )
+
+
+def _by_column(columns: Sequence[Column], cells: list[list[str]]) -> list[tuple[Column, list[str]]]:
+    return [(column, [row[i] for row in cells]) for i, column in enumerate(columns)]
+
 
 STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.WARN: "yellow", Tone.BAD: "bold red"}
 INDENT = "  "
@@ -49,7 +288,7 @@ def _paragraph(text: str, width: int, style: str, *, bold: int = 0) -> list[Text
 def _facts(facts: tuple[Fact, ...], width: int) -> list[Text]:
     """Return the lines of the facts: label, number and note, with aligned values."""
     lines = []
-    edge = max((cell_len(fact.label) for fact in facts), default=0) + GAP
+    edge = max((cell_len(fact.label) for fact in facts), default=0) + _GAP
     for fact in facts:
         text = f"{fact.value}  {fact.note}" if fact.note else fact.value
         rest = len(fact.value)
@@ -129,13 +368,13 @@ def _listing(listing: Listing, width: int) -> list[Text]:
 def _row(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], style: str) -> list[Text]:
     """Return one row, with as many lines as its longest cell."""
     parts = [
-        broken(cell, width, LINES.get(column.align, 1))
+        broken(cell, width, _LINES.get(column.align, 1))
         for cell, column, width in zip(cells, columns, widths, strict=True)
     ]
     lines = []
     for i in range(max(map(len, parts))):
         line = "".join(
-            _placed(part[i] if i < len(part) else "", column, width) + " " * GAP
+            _placed(part[i] if i < len(part) else "", column, width) + " " * _GAP
             for part, column, width in zip(parts, columns, widths, strict=True)
         )
         lines.append(Text(INDENT + line.rstrip(), style=style))

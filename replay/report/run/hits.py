@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from replay.compare.result import RunResult
-from replay.compare.subject.hit import Hit, hits
+from replay.compare.subject import Hit, hits
 from replay.go.time import timestamp
 from replay.report.render.document import Align, Column, Section, Table, Tone, inert, minute, number, plural
 from replay.report.run.views import WORDS

@@ -28,7 +28,7 @@ from replay.report.render.document import (
     share,
     span,
 )
-from replay.report.render.screen import cut, fitted, next_steps, part_of
+from replay.report.render.terminal import cut, fitted, next_steps, part_of
 from replay.report.run.api_versions import api_versions_fact, removed_verdict
 from replay.report.run.denied import accepted_facts, bootstrap_gap_fact
 from replay.report.run.views import (

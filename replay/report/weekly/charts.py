@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from replay.audit.period import Period
-from replay.compare.weekly.effect import EffectAction, EffectSide
-from replay.compare.weekly.figures import ActionFigures, Figures, WeeklyResult
+from replay.compare.weekly import ActionFigures, EffectAction, EffectSide, Figures, WeeklyResult
 from replay.report.render.charts import MAX_SERIES
 from replay.report.render.document import MICROSECONDS, Chart, inert, number, plural, zone_name
 

@@ -14,10 +14,11 @@ import orjson
 
 from replay.audit.period import Period
 from replay.compare.result import SetFacts
-from replay.compare.weekly.effect import EffectAction, EffectSide
-from replay.compare.weekly.figures import (
+from replay.compare.weekly import (
     ActionFigures,
     DenialGroup,
+    EffectAction,
+    EffectSide,
     Figures,
     FigureSource,
     Owner,

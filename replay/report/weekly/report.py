@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
-from replay.compare.weekly.effect import EffectAction
-from replay.compare.weekly.figures import ActionFigures, Figures, FigureSource, PolicyReadiness, Promotion, WeeklyResult
+from replay.compare.weekly import (
+    ActionFigures,
+    EffectAction,
+    Figures,
+    FigureSource,
+    PolicyReadiness,
+    Promotion,
+    WeeklyResult,
+)
 from replay.report.render.document import (
     Align,
     Block,
@@ -28,7 +35,7 @@ from replay.report.render.document import (
     without_empty,
     zone_name,
 )
-from replay.report.render.screen import first_screen
+from replay.report.render.terminal import first_screen
 from replay.report.scan_report import at_rest_section
 from replay.report.trust import disagreements_section, fidelity_fact, gaps_section
 from replay.report.weekly.charts import by_step, charts, label, starts, step_of

@@ -10,8 +10,7 @@ from datetime import tzinfo
 from typing import Any, NamedTuple
 
 from replay.compare.readiness import NamespaceReadiness
-from replay.compare.refusal import Refusals, Refused
-from replay.compare.weekly.figures import FileFidelity, Owner, Promotion, WeeklyResult
+from replay.compare.weekly import FileFidelity, Owner, Promotion, Refusals, Refused, WeeklyResult
 from replay.json import JSON
 from replay.report.render.document import (
     Align,

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from replay.audit.live import followed_log
-from replay.audit.live.followed_file import FollowedFile
-from replay.audit.live.followed_log import FollowedLog
+from replay.audit.live.followed_log import FollowedFile, FollowedLog
 from replay.audit.store import Store
 from tests.support import log_lines
 

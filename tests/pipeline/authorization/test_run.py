@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from replay.cellib.version import NEWEST
-from replay.compare.authorization import AuthorizationOutcome
-from replay.compare.authorization_lookup import AlikeRequests
+from replay.compare.authorization import AlikeRequests, AuthorizationOutcome
 from replay.compare.result import RunResult
 from replay.errors import ReplayError
 from replay.kube.lister import ObjectLister
@@ -26,7 +25,7 @@ from replay.pipeline.scenario import Scenario
 from replay.pipeline.verify import verify
 from replay.reconstruct.snapshot import numbered_lines
 from replay.report.authorization.changes import authorization_json
-from replay.report.explain_json import explain_json
+from replay.report.explain_report import explain_json
 
 SAMPLE = Path(__file__).parents[3] / "sample_audit" / "authorization"
 WEBHOOKS = tuple(f"{name}.example.com={SAMPLE / 'sars.jsonl.zst'}" for name in ("guard", "tier", "fallback"))

@@ -16,8 +16,7 @@ from replay.pipeline.forensic.past import past_job, requests_of
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import Reached
-from replay.report.explain_json import explain_json
-from replay.report.explain_report import explain_document
+from replay.report.explain_report import explain_document, explain_json
 from replay.report.render.terminal import print_document
 
 ROOT = Path(__file__).parents[3]

@@ -16,8 +16,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from replay.audit.answer.observed import VALIDATION_FAILURE, observe
-from replay.audit.answer.refusal import decision_views
+from replay.audit.answer import VALIDATION_FAILURE, decision_views, observe
 from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.pipeline.forensic.lookup import LookupFilter, look_up

@@ -2,14 +2,61 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from replay.audit.file.altered import AlteredError
-from replay.audit.file.documents import documents
-from replay.audit.file.gzip_member import is_intact
+from replay.audit.compressed import AlteredError, is_intact
 from replay.audit.source import LogFile, open_log, plain_file
+
+# Reader of successive JSON documents, with or without line ends, some of them damaged.
+# Between documents, one object directly follows another. Within a document a comma separates objects, and within a string the
+# quotes are escaped. So damage does not hide the start of the next document.
+
+_BETWEEN = re.compile(rb'\}(\s*)(?=\{\s*")')
+_AROUND = 1 << 12
+"""Number of bytes of white space that are searched between documents."""
+_READ = 1 << 22
+
+
+class LogDocument(NamedTuple):
+    """A document on one line, with the line of the file on which it begins, from 1."""
+
+    line: int
+    text: bytes
+
+
+def documents(stream: BinaryIO, longest: int) -> Iterator[LogDocument]:
+    """Yield the documents of a stream. Of a document longer than `longest` bytes, only the beginning.
+
+    Errors of reading propagate.
+    """
+    rest, line, start = b"", 1, 0
+    while True:
+        chunk = stream.read(_READ)
+        text, begin = rest + chunk, 0
+        for separator in _BETWEEN.finditer(text, start):
+            if not chunk or separator.end() + _AROUND < len(text):
+                yield _document(text[begin : separator.end()], line, longest)
+                line += text.count(b"\n", begin, separator.end())
+                begin = separator.end()
+        rest = text[begin:]
+        if len(rest) > longest + _READ:  # of what is too long the beginning is enough
+            cut = len(rest) - 2 * _AROUND
+            line += rest.count(b"\n", longest + 1, cut)
+            rest = rest[: longest + 1] + rest[cut:]
+        start = max(len(rest) - 2 * _AROUND, 0)
+        if not chunk:
+            if rest.strip():
+                yield _document(rest, line, longest)
+            return
+
+
+def _document(text: bytes, line: int, longest: int) -> LogDocument:
+    blank = len(text) - len(text.lstrip())
+    return LogDocument(line + text.count(b"\n", 0, blank), text[: longest + 1].strip().replace(b"\n", b" ") + b"\n")
+
 
 LONGEST_READ = 1 << 28
 """The longest line that is read, in bytes. A LIST response with all objects of a large cluster is about as long."""

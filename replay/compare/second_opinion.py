@@ -23,7 +23,7 @@ from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
-from replay.compare.in_force.opinion import EngineAgreement, EngineDisagreement
+from replay.compare.in_force import EngineAgreement, EngineDisagreement
 from replay.json import JSON
 from replay.kube.admissionregistration import ValidatingAdmissionPolicy
 from replay.kube.attributes import Attributes

@@ -1,15 +1,51 @@
-"""Workload that owns an object, so that the pods of one Deployment are one finding."""
+"""Whom a decision affects: the subject of a request, the workload that it belongs to, its owner, and the workloads that a policy hits."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from msgspec import Struct, field
+
+from replay.compare.outcome import OutcomeKind
+from replay.compare.summary import Cell, CellKey, Example
 from replay.json import JSON
-from replay.kube.attributes import Attributes, PartialObject
+from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import Lister
+from replay.kube.object_ref import ObjectRef
+
+OWNER_LABEL = "team"
+"""The label that is read by default."""
+_NAMESPACE = GroupVersionKind("", "v1", "Namespace")
+
+
+def owner(namespace: str, label: str, lister: Lister) -> str:
+    """Return the value of a namespace's label at a lister's time. It is empty if the label is absent or unknown."""
+    return owner_of(lister.get(_NAMESPACE, "", namespace), label) if namespace else ""
+
+
+def owner_of(namespace_object: JSON | PartialObject | Missing | None, label: str) -> str:
+    """Return the value of a namespace's label. It is empty if the label is absent or unknown."""
+    metadata = namespace_object.get("metadata") if label and isinstance(namespace_object, dict) else None
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    value = labels.get(label) if isinstance(labels, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def subject(attributes: Attributes) -> ObjectRef:
+    """Return the subject of a request from its attributes. A Namespace has no namespace."""
+    body = attributes.object if isinstance(attributes.object, dict) else attributes.old_object
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    name = attributes.name or (metadata.get("name") if isinstance(metadata, dict) else None)
+    group, _, resource = attributes.resource
+    namespace = "" if resource == "namespaces" and not group else attributes.namespace
+    return ObjectRef(group, resource, namespace, str(name or ""), attributes.workspace)
+
 
 Owners = Mapping[tuple[str, str, str], tuple[str, str]]
 """Map from `(namespace, kind, name)` of an object to `(kind, name)` of its controller, for intermediate kinds."""
@@ -154,3 +190,77 @@ def _self(about: About, metadata: Mapping[str, Any]) -> str:
     if isinstance(generate_name, str) and generate_name:
         return f"{kind}/{generate_name}*"
     return f"{kind}/{about.name}" if about.name else kind
+
+
+class HitKey(NamedTuple):
+    """Key of a row: a policy, and a workload with namespace and owner. For warnings, the text stands for the policy."""
+
+    outcome: OutcomeKind
+    policy: str
+    owner: str
+    namespace: str
+    workload: str
+
+
+class Hit(Struct):
+    """Effect of a policy on the requests of a workload.
+
+    `requests` counts direct findings, `alone` those among them that no other policy causes, `follows` the consequences.
+    All other fields are about the direct findings, if there are any: users, resources, first and last time
+    (microseconds since the epoch), the first request and its message.
+    """
+
+    key: HitKey
+    requests: int = 0
+    alone: int = 0
+    follows: int = 0
+    users: set[str] = field(default_factory=set)
+    resources: set[str] = field(default_factory=set)
+    first: int = 0
+    last: int = 0
+    example: Example | None = None
+    message: str = ""
+
+    def add(self, key: CellKey, cell: Cell, place: int) -> None:
+        """Add the counts of a cell. Direct findings must come first. `place` is the index of the policy in the cell."""
+        if key.follows:
+            self.follows += cell.count
+            if self.requests:
+                return
+        else:
+            self.requests += cell.count
+            self.alone += cell.count if len(key.policies) == 1 else 0
+        self.users.add(key.user)
+        self.resources.add(key.resource)
+        self.first = min(self.first, cell.first) if self.example else cell.first
+        self.last = max(self.last, cell.last)
+        example = cell.examples[0]
+        if self.example is None or (example.seq, example.item) < (self.example.seq, self.example.item):
+            self.example, self.message = example, example.messages[place] if place < len(example.messages) else ""
+
+
+def hits(cells: Mapping[CellKey, Cell]) -> list[Hit]:
+    """Return all rows: by outcome, then by policies and workloads with most direct findings."""
+    rows: dict[HitKey, Hit] = {}
+    # Direct findings come first. `Hit.add` keeps the details of consequences only if there are none.
+    for key in sorted(cells, key=lambda key: key.follows):
+        for place, policy in enumerate(key.policies):
+            row = HitKey(key.outcome, policy, key.owner, key.namespace, key.workload)
+            if row not in rows:
+                rows[row] = Hit(row)
+            rows[row].add(key, cells[key], place)
+    return _ordered(rows.values())
+
+
+def _ordered(hit_rows: Iterable[Hit]) -> list[Hit]:
+    listed = list(hit_rows)
+    order = list(OutcomeKind)
+    totals = Counter[tuple[OutcomeKind, str]]()
+    for each in listed:
+        totals[each.key.outcome, each.key.policy] += each.requests
+
+    def place(each: Hit) -> tuple[int, int, str, int, int, HitKey]:
+        outcome, policy = each.key.outcome, each.key.policy
+        return order.index(outcome), -totals[outcome, policy], policy, -each.requests, -each.follows, each.key
+
+    return sorted(listed, key=place)

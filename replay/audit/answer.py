@@ -1,0 +1,453 @@
+"""What an audit event itself says about admission decisions: response messages and annotations.
+
+The refusals of built-in plugins are told by their wording (`k8s.io/kubernetes/plugin/pkg/admission`). Their patterns are such that Python
+and RE2 read alike, because the SQL of the view `decision` is made of them too. The wordings of policies and the keys of annotations are
+those of `k8s.io/apiserver` (`plugin/policy/validating/dispatcher.go`,
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import orjson
+from msgspec import Struct, field
+
+from replay.audit import queries
+from replay.audit.engine import literal
+from replay.audit.event import RequestRecord, annotations_of
+from replay.json import decode_json
+from replay.kcp.annotation import OWN_PREFIXES
+
+
+class RefusalPhase(StrEnum):
+    """Phase in which a plugin runs: before or after the policies."""
+
+    BEFORE_MUTATION = "before the policies that mutate"
+    BEFORE_VALIDATION = "before the policies that validate"
+    AFTER_VALIDATION = "after the policies"
+
+
+class RefusalWording(NamedTuple):
+    """A pattern for the messages of one plugin. For requests about `never_of`, the server itself uses the same text."""
+
+    plugin: str
+    phase: RefusalPhase
+    pattern: re.Pattern[str]
+    never_of: str = ""
+
+
+_EARLY, _LATE = RefusalPhase.BEFORE_MUTATION, RefusalPhase.BEFORE_VALIDATION
+_PATTERNS: Final[tuple[tuple[str, RefusalPhase, tuple[str, ...]], ...]] = (
+    (
+        "PodSecurity",
+        _LATE,
+        (
+            r'violates PodSecurity "',
+            r'^Namespace "[^"]*" is invalid: \[?metadata\.labels\[pod-security\.kubernetes\.io/',
+            r'^Internal error occurred: failed to lookup namespace "',
+        ),
+    ),
+    (
+        "ResourceQuota",
+        RefusalPhase.AFTER_VALIDATION,
+        (
+            r"(?:exceeded|failed) quota: ",
+            r"insufficient quota to ",
+            r"status unknown for quota: ",
+            r": quota usage is negative for resource",
+            r": unable to get previous usage since prior version",
+            r"resource quota evaluation timed out",
+        ),
+    ),
+    (
+        "LimitRanger",
+        _LATE,
+        (
+            r"(?:minimum|maximum) \S+ usage per (?:Pod|Container|PersistentVolumeClaim) is ",
+            r"\S+ max limit to request ratio per ",
+            r"because there was an error enforcing limit ranges",
+        ),
+    ),
+    (
+        "NamespaceLifecycle",
+        _EARLY,
+        (r"unable to create new content in namespace ", r": this namespace may not be deleted$"),
+    ),
+    (
+        "ServiceAccount",
+        _EARLY,
+        (
+            r": error looking up service account ",
+            r": a mirror pod may not (?:reference|use) ",
+            r": no service account specified for pod ",
+            r"is not allowed because service account \S+ does not reference that ",
+        ),
+    ),
+    (
+        "Priority",
+        _EARLY,
+        (
+            r": no PriorityClass with name ",
+            r"must not be provided in pod(?: group)? spec; priority admission controller",
+        ),
+    ),
+    ("Priority", _LATE, (r" is already marked as default\. Only one default can exist",)),
+    (
+        "OwnerReferencesPermissionEnforcement",
+        _LATE,
+        (
+            r": cannot set blockOwnerDeletion (?:if an ownerReference|in this case because)",
+            r": cannot set an ownerRef on a resource you can't delete",
+        ),
+    ),
+    ("DenyServiceExternalIPs", _LATE, (r": Use of external IPs is denied by admission control",)),
+    ("EventRateLimit", _LATE, (r"Too many requests: \[?limit reached on type ",)),
+    (
+        "NodeRestriction",
+        _EARLY,
+        (
+            r': (?:unexpected operation "[^"]*", )?node \S+ (?:is not allowed|can only|can ?not|must not) ',
+            r": could not determine node from user ",
+            r": unexpected pod subresource ",
+            r': pod does not have "kubernetes\.io/config\.mirror" annotation, node ',
+            r": error looking up node \S+ to verify uid",
+            r": node \S+ UID mismatch: ",
+            r": is not allowed to modify labels: ",
+            r": may only update PVC status",
+            r"is not authorized to request tokens for audience ",
+            r": node requested token ",
+            r": node may only request 0 or 1 audiences",
+            r": the UID in the bound object reference \(",
+            r": can only access (?:node lease|leases in the|CSINode) ",
+            r": can only (?:create|delete) ResourceSlice with the same NodeName",
+            r": can only create a node CSR with CN=",
+            r": unable to parse csr: ",
+            r"PodCertificateRequest(?:\.Spec\.NodeName=| for pod )",
+            r"named in the PodCertificateRequest",
+            r'^pod "[^"]*" not found$',
+        ),
+    ),
+    (
+        "RuntimeClass",
+        _EARLY,
+        (
+            r': pod rejected: (?:RuntimeClass "|Pod.s Overhead doesn)',
+            r": conflict: runtimeClass\.scheduling\.nodeSelector\[",
+        ),
+    ),
+    ("RuntimeClass", _LATE, (r": pod rejected: Pod Overhead set without ",)),
+    (
+        "PodNodeSelector",
+        _EARLY,
+        (r": pod node label selector conflicts with its namespace", r"^invalid selector: \["),
+    ),
+    ("PodNodeSelector", _LATE, (r": pod node label selector labels conflict with its namespace",)),
+    (
+        "PodTolerationRestriction",
+        _LATE,
+        (r"pod tolerations \(possibly merged with namespace default tolerations\) conflict",),
+    ),
+    (
+        "PersistentVolumeClaimResize",
+        _LATE,
+        (
+            r": only dynamically provisioned pvc can be resized",
+            r": Only bound persistent volume claims can be expanded",
+        ),
+    ),
+    (
+        "LimitPodHardAntiAffinityTopology",
+        _LATE,
+        (r": affinity\.PodAntiAffinity\.RequiredDuringScheduling has TopologyKey ",),
+    ),
+    (
+        "ImagePolicyWebhook",
+        _LATE,
+        (
+            r": one or more images rejected by webhook backend",
+            r": image policy webhook backend denied one or more images: ",
+        ),
+    ),
+    (
+        "AlwaysPullImages",
+        _LATE,
+        (r'(?:imagePullPolicy|image\.pullPolicy): Unsupported value: "[^"]*": supported values: "Always"',),
+    ),
+    ("CertificateApproval", _LATE, (r": user not permitted to approve requests with signerName ",)),
+    ("CertificateSigning", _LATE, (r": user not permitted to sign requests with signerName ",)),
+    ("ClusterTrustBundleAttest", _LATE, (r": user not permitted to attest for signerName ",)),
+    (
+        "CertificateSubjectRestriction",
+        _LATE,
+        (r": use of \S+ signer with system:masters group is not allowed", r": failed to parse CSR: "),
+    ),
+    (
+        "PodResizeValidator",
+        _LATE,
+        (
+            r": pod resize is only supported on linux nodes",
+            r": node didn't have enough allocatable resources: ",
+        ),
+    ),
+    ("NodeDeclaredFeatureValidator", _LATE, (r": pod update requires features ",)),
+    ("AlwaysDeny", _LATE, (r": admission control is denying all modifications$",)),
+)
+_ABSENT: Final = RefusalWording(
+    "NamespaceLifecycle", _EARLY, re.compile(r'^namespaces "[^"]*" not found$'), never_of="namespaces"
+)
+"""Wording for an absent namespace. NamespaceExists and PodTolerationRestriction use the same words, but run later."""
+WORDINGS: Final = (
+    *(RefusalWording(plugin, phase, re.compile("|".join(parts))) for plugin, phase, parts in _PATTERNS),
+    _ABSENT,
+)
+
+
+@lru_cache(maxsize=1024)
+def wording_of(message: str, resource: str = "") -> RefusalWording | None:
+    """Return the wording of a message, or None if it is unknown. `resource` is that of the request."""
+    wordings = (each for each in WORDINGS if not each.never_of or each.never_of != resource)
+    return next((each for each in wordings if each.pattern.search(message)), None)
+
+
+def denied_by(message: str, resource: str = "") -> str:
+    """Return the built-in plugin whose configuration a refusal depends on, or "".
+
+    NamespaceLifecycle is not included. It refuses because of the namespace's state, under every set.
+    """
+    plugin = refused_by(message, resource)
+    return "" if plugin == "NamespaceLifecycle" else plugin
+
+
+def refused_by(message: str, resource: str = "") -> str:
+    """Return the built-in plugin that wrote a response message, or "" if none is recognised."""
+    wording = wording_of(message, resource)
+    return wording.plugin if wording is not None else ""
+
+
+def sql_refused_by(message: str, resource: str) -> str:
+    """Return SQL for `refused_by`. `message` and `resource` are SQL expressions."""
+    cases = []
+    for each in WORDINGS:
+        condition = f"regexp_matches({message}, {literal(each.pattern.pattern)})"
+        if each.never_of:
+            condition += f" and {resource} <> {literal(each.never_of)}"
+        cases.append(f"when {condition} then {literal(each.plugin)}")
+    return f"case {' '.join(cases)} else '' end"
+
+
+def decision_views() -> str:
+    """Return the SQL of the views of admission decisions."""
+    return queries.filled("ingest_decision_views", refused_by=sql_refused_by("status_message", "resource"))
+
+
+VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
+_MUTATION = "mutation.webhook.admission.k8s.io/"
+_PATCH = "patch.webhook.admission.k8s.io/"
+_FAILED_OPEN = ("failed-open.mutation.webhook.admission.k8s.io/", "failed-open.validating.webhook.admission.k8s.io/")
+_FOREIGN = (
+    *OWN_PREFIXES,
+    "authorization.k8s.io/",
+    "authentication.k8s.io/",
+    "authentication.kubernetes.io/",
+    "audit.k8s.io/",
+    "apiserver.latency.k8s.io/",
+    "k8s.io/",
+)
+
+_DENIAL = re.compile(
+    r"(?:(?:ValidatingAdmissionPolicy|policy) ['\"](?P<policy>[^'\"]*)['\"]"
+    r"(?: with binding '(?P<binding>[^']*)')? denied request: (?P<message>.*)"
+    r'|(?:admission webhook|failed calling webhook|failed calling admission webhook) "(?P<webhook>[^"]*)"'
+    r"(?: denied the request(?:: (?P<said>.*)| without explanation)|(?: failed)?: (?P<failure>.*)))",
+    re.DOTALL,
+)
+"""Pattern of the server's own wording, which is the first match in a message. Later text is of a policy or webhook."""
+_GATEKEEPER = "validation.gatekeeper.sh"
+_KYVERNO = re.compile(r"(?:validate|mutate)\.kyverno\.svc-")
+_KYVERNO_CEL = re.compile(r"(?P<kind>n?[vm]pol)\.validate\.kyverno\.svc-")
+_KYVERNO_RULE = re.compile(r"^(?P<indent> *)(?P<name>[^\s:][^:\n]*):", re.MULTILINE)
+_KYVERNO_POLICY = re.compile(r"(?:^|; )Policy (?P<name>[a-z0-9][-a-z0-9.]*) (?:failed|error): ")
+_CONSTRAINT = re.compile(r"(?:^|\n)\[([a-z0-9][-a-z0-9.]*)\] ")
+
+
+class ObservedDenial(Struct, frozen=True):
+    """The denial that the client saw. `policy` is the name of a policy or a webhook. `binding` is empty for a webhook."""
+
+    policy: str
+    binding: str
+    message: str
+    webhook: bool = False
+
+    @property
+    def by_policy(self) -> tuple[ObservedDenial, ...]:
+        """The denials by engine policies that the message names, with the webhook as `binding`.
+
+        Without any, this denial alone.
+
+        Gatekeeper begins the line of a constraint with its name in brackets (`webhook/policy.go`). Kyverno lists
+        policies and their rules in lines (`pkg/webhooks/utils/block.go`), or the names of CEL policies
+        (`pkg/webhooks/resource/vpol`).
+        """
+        if self.policy == _GATEKEEPER and _CONSTRAINT.match(self.message):
+            named = _pairs(_CONSTRAINT.split(self.message)[1:])
+        elif _KYVERNO.match(self.policy):
+            named = _kyverno_rules(self.message)
+        elif _KYVERNO_CEL.match(self.policy):
+            named = _pairs(_KYVERNO_POLICY.split(self.message)[1:])
+        else:
+            named = []
+        parts = [ObservedDenial(name, self.policy, said, webhook=True) for name, said in named]
+        return tuple(parts) or (self,)
+
+
+def _pairs(parts: list[str]) -> list[tuple[str, str]]:
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _kyverno_rules(message: str) -> list[tuple[str, str]]:
+    """Return each `(policy/rule, message)` of the block that Kyverno writes."""
+    block = message.partition("was blocked due to the following policies")[2]
+    found: list[tuple[str, str]] = []
+    policy = ""
+    entries = list(_KYVERNO_RULE.finditer(block))
+    for index, entry in enumerate(entries):
+        if not entry["indent"]:
+            policy = entry["name"]
+        elif len(entry["indent"]) == 2 and policy:
+            following = (each.start() for each in entries[index + 1 :] if len(each["indent"]) <= 2)
+            rule = re.sub("^autogen-(cronjob-)?", "", entry["name"])
+            found.append((f"{policy}/{rule}", block[entry.end() : next(following, len(block))].strip(" \n'")))
+    return found
+
+
+class WebhookMutation(Struct, frozen=True):
+    """One `mutation.webhook…` annotation.
+
+    `patch` is the recorded JSON patch, or None if there is none or the level is below Request.
+    """
+
+    round: int
+    index: int
+    configuration: str
+    webhook: str
+    mutated: bool
+    patch: tuple[Any, ...] | None
+
+
+class Observed(Struct, frozen=True):
+    """All facts about admission in one event.
+
+    `failures` are the entries of `validation_failure`, as the server wrote them. `policy_annotations` are those of
+    policies and webhooks, by `<name>/<key>`. `annotations` are all annotations, or none if none is about admission.
+    """
+
+    denial: ObservedDenial | None = None
+    refusal: ObservedDenial | None = None
+    """The refusal by a built-in plugin, with the name of the plugin as `policy`."""
+    failures: tuple[Mapping[str, Any], ...] = ()
+    policy_annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mutations(self) -> tuple[WebhookMutation, ...]:
+        """The webhooks' annotations, in call order."""
+        return _mutations(self.annotations)
+
+    @property
+    def failed_open(self) -> dict[str, str]:
+        """Annotation keys, with the webhooks that failed and were ignored."""
+        return {key: value for key, value in self.annotations.items() if key.startswith(_FAILED_OPEN)}
+
+
+NOTHING_OBSERVED = Observed()
+"""The observation of an event without facts about admission. Most events are of this kind."""
+
+
+def observed_denial(status_message: str) -> ObservedDenial | None:
+    """Return the denial in a response message, or None."""
+    match = _DENIAL.search(status_message)
+    if match is None:
+        return None
+    if match["policy"] is not None:
+        return ObservedDenial(match["policy"], match["binding"] or "", match["message"])
+    return ObservedDenial(match["webhook"], "", match["said"] or match["failure"] or "", webhook=True)
+
+
+def _refusal(record: RequestRecord, denial: ObservedDenial | None) -> ObservedDenial | None:
+    if denial is not None or record.code < 400 or not record.status_message:
+        return None
+    plugin = refused_by(record.status_message, record.resource)
+    return ObservedDenial(plugin, "", record.status_message) if plugin else None
+
+
+def observe(record: RequestRecord) -> Observed:
+    """Return the decisions in one record. Annotations that are not JSON count as absent."""
+    denial = observed_denial(record.status_message) if record.code >= 400 and record.status_message else None
+    text = record.annotations
+    if not text or ("admission.k8s.io/" not in text and _only_foreign(text)):
+        return Observed(denial, _refusal(record, denial)) if record.code >= 400 else NOTHING_OBSERVED
+    annotations = annotations_of(record)
+    own = {
+        key: value
+        for key, value in annotations.items()
+        if not key.startswith(_FOREIGN) and "admission.k8s.io/" not in key
+    }
+    return Observed(
+        denial,
+        _refusal(record, denial),
+        _failures(annotations.get(VALIDATION_FAILURE)),
+        own,
+        annotations,
+    )
+
+
+def _only_foreign(text: str) -> bool:
+    """Return whether the annotations are only the two of the authorizer, as in most events. They need not be decoded."""
+    return text.count('":"') <= text.count('"authorization.k8s.io/')
+
+
+def _failures(text: str | None) -> tuple[Mapping[str, Any], ...]:
+    """Return the entries of a `validation_failure` annotation. Older servers wrote an object instead of a list."""
+    if not text:
+        return ()
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return ()
+    entries = value if isinstance(value, list) else [value]
+    return tuple([entry for entry in entries if isinstance(entry, dict)])
+
+
+def _mutations(annotations: Mapping[str, str]) -> tuple[WebhookMutation, ...]:
+    mutations = []
+    for key, text in annotations.items():
+        match = (
+            re.fullmatch(r"round_(\d+)_index_(\d+)", key.removeprefix(_MUTATION)) if key.startswith(_MUTATION) else None
+        )
+        if match is None:
+            continue
+        value = _object(text)
+        patch = _object(annotations.get(_PATCH + match[0], ""))
+        mutations.append(
+            WebhookMutation(
+                int(match[1]),
+                int(match[2]),
+                str(value.get("configuration", "")),
+                str(value.get("webhook", "")),
+                value.get("mutated") is True,
+                tuple(patch["patch"]) if isinstance(patch.get("patch"), list) else None,
+            )
+        )
+    return tuple(sorted(mutations, key=lambda mutation: (mutation.round, mutation.index)))
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = decode_json(text) if text else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}

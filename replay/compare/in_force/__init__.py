@@ -1,1 +1,0 @@
-"""Periods in which a set was in force, as far as the log shows."""

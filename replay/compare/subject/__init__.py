@@ -1,1 +1,0 @@
-"""Subjects of findings: the object of a request, its workload, its owner, and who is affected."""
