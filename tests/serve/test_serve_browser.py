@@ -40,6 +40,7 @@ LONG_NAME = f"Pod/{'ab' * 40}"
 """A name without a place to break it."""
 LONG = "/trials/next/workload?" + urlencode({"namespace": "shop", "workload": LONG_NAME, "policy": ROW["policy"]})
 PATHS = ("/", "/trials/next", WORKLOAD, LONG, "/trials/young", "/search", "/log", "/weekly", "/login", "/nothing")
+PHONE = 390
 POLICY = """kind: ValidatingAdmissionPolicy
 spec:
   validations:
@@ -171,14 +172,14 @@ def test_keys_alone_lead_to_an_accepted_finding(browser: WebDriver, pages: Site)
 @pytest.mark.parametrize("path", PATHS)
 def test_a_phone_needs_no_scrolling_sideways(browser: WebDriver, pages: Site, path: str) -> None:
     browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        "Emulation.setDeviceMetricsOverride", {"width": PHONE, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     )
     try:
         opened(browser, pages, path)
-        widths = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+        width = browser.execute_script("return document.documentElement.scrollWidth")
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    assert widths[0] <= widths[1]
+    assert width <= PHONE  # the width of the window grows with the page
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm install --prefix .tools axe-core)")
