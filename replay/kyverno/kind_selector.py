@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupVersionKind
@@ -16,6 +16,20 @@ from replay.kyverno.wildcard import matches_wildcard
 
 _VERSION = re.compile(r"v\d((alpha|beta)\d)?|\*", re.ASCII)
 _POD = GroupVersionKind("", "v1", "Pod")
+
+
+def kinds_of(block: Any) -> list[str]:
+    """Return the kind selectors in `match` or `exclude` of a rule. Malformed parts have none."""
+    whole = block if isinstance(block, dict) else {}
+    filters = [whole]
+    for field in ("any", "all"):
+        filters += whole[field] if isinstance(whole.get(field), list) else []
+    found = []
+    for each in filters:
+        resources = each.get("resources") if isinstance(each, dict) else None
+        kinds = resources.get("kinds") if isinstance(resources, dict) else None
+        found += [str(kind) for kind in kinds] if isinstance(kinds, list) else []
+    return found
 
 
 class KindSelector(NamedTuple):

@@ -34,7 +34,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.engine_policy import VALIDATION, engine_policies, policy_name, policy_names, rule_name
-from replay.kyverno.kind_selector import selected_resources
+from replay.kyverno.kind_selector import kinds_of, selected_resources
 from replay.kyverno.rules.go_value import as_map
 from replay.manifests.engine_object import engine_documents
 from replay.manifests.set_loader import load_manifest_set
@@ -88,10 +88,7 @@ def _of_engine(value: Mapping[str, Any], discovery: Discovery) -> Iterator[tuple
 
 
 def _of_rule(rule: Mapping[str, Any], discovery: Discovery) -> frozenset[str]:
-    match = as_map(rule.get("match"))
-    filters = (match, *(match.get("any") or ()), *(match.get("all") or ()))
-    kinds = [str(kind) for each in filters for kind in as_map(each.get("resources")).get("kinds") or ()]
-    selected = selected_resources(discovery, kinds)
+    selected = selected_resources(discovery, kinds_of(rule.get("match")))
     return _resources(((group,), (f"{name}/{sub}" if sub else name,)) for group, _, name, sub in selected)
 
 

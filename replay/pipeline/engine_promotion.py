@@ -11,16 +11,19 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from replay.gatekeeper.constraint import NATIVE
 from replay.json import JSON
 from replay.kube.admissionregistration import MatchResources, Rule
 from replay.kube.discovery import Discovery
 from replay.kube.engine_policy import VALIDATION
-from replay.kyverno.kind_selector import selected_resources
+from replay.kyverno.kind_selector import kinds_of, selected_resources
 from replay.kyverno.rules.webhook import enforces
 from replay.manifests.manifest_set import match_resources
 
 _CONSTRAINTS, _RULES, _CEL = "constraints.gatekeeper.sh", "kyverno.io", "policies.kyverno.io"
 _WRITES: Final = ("CREATE", "UPDATE")
+DENIES: Final = "`{}` denies already: `replay lookup` shows whom"
+_CHANGES: Final = "`{}` never denies: it changes or makes objects"
 _OF_GATEKEEPER = "Gatekeeper keeps violations in the status of the constraint"
 _OF_KYVERNO = "Kyverno keeps failures in PolicyReports"
 
@@ -52,14 +55,19 @@ def promotion_of(value: JSON, discovery: Discovery) -> EnginePromotion | None:
     return None
 
 
-def can_deny(value: JSON) -> bool:
-    """Return whether an engine's object can deny. Others change or create objects."""
+def unpromotable(value: JSON) -> str:
+    """Return why `promotion_of` has nothing to change in an engine's object, with `{}` for its name."""
     group, kind = str(value.get("apiVersion")).partition("/")[0], str(value.get("kind"))
+    spec = value.get("spec") or {}
+    if group == _CONSTRAINTS:
+        scoped = spec.get("scopedEnforcementActions") or ()
+        if spec.get("enforcementAction") == "scoped" and not any(map(_is_at_admission, scoped)):
+            return "`{}` does not act at admission: no entry of its scopedEnforcementActions names the webhook"
+        return DENIES
     if group == _RULES:
-        return any(
-            isinstance(rule, dict) and rule.get("validate") for rule in (value.get("spec") or {}).get("rules") or ()
-        )
-    return group == _CONSTRAINTS or kind.endswith("ValidatingPolicy")
+        validates = any(isinstance(rule, dict) and rule.get("validate") for rule in spec.get("rules") or ())
+        return DENIES if validates else _CHANGES
+    return DENIES if kind.endswith("ValidatingPolicy") else _CHANGES
 
 
 def _constraint(value: JSON, spec: JSON, discovery: Discovery) -> EnginePromotion | None:
@@ -77,8 +85,15 @@ def _constraint(value: JSON, spec: JSON, discovery: Discovery) -> EnginePromotio
 
 def _is_weak(scoped: JSON) -> bool:
     """Return whether an action at the webhook is other than deny."""
-    points = {point.get("name") for point in scoped.get("enforcementPoints") or ()}
-    return bool(points & {VALIDATION, "*"}) and scoped.get("action") != "deny"
+    return bool(_points(scoped) & {VALIDATION, "*"}) and scoped.get("action") != "deny"
+
+
+def _is_at_admission(scoped: JSON) -> bool:
+    return bool(_points(scoped) & {VALIDATION, NATIVE, "*"})
+
+
+def _points(scoped: JSON) -> set[str]:
+    return {str(point.get("name")) for point in scoped.get("enforcementPoints") or ()}
 
 
 def _rules_of_kinds(kinds: Iterable[JSON], discovery: Discovery) -> Iterator[Rule]:
@@ -107,7 +122,7 @@ def _rules(value: JSON, spec: JSON, discovery: Discovery) -> EnginePromotion | N
             continue
         actions.append(str(own or of_policy or "Audit"))
         patch.append(_replacement(f"/spec/rules/{index}/validate/failureAction", "Enforce", has_value=own is not None))
-        kinds += _kinds(rule)
+        kinds += kinds_of(rule.get("match"))
     selected = sorted(selected_resources(discovery, kinds))
     rules = tuple(
         Rule(("*",), (group,), (version,), (f"{name}/{sub}" if sub else name,))
@@ -115,12 +130,6 @@ def _rules(value: JSON, spec: JSON, discovery: Discovery) -> EnginePromotion | N
     )
     criteria = MatchResources(resource_rules=rules)
     return _promotion(value, tuple(dict.fromkeys(actions)), patch, criteria, _OF_KYVERNO)
-
-
-def _kinds(rule: JSON) -> list[str]:
-    match = rule.get("match") or {}
-    filters = [match, *(match.get("any") or ()), *(match.get("all") or ())]
-    return [kind for each in filters for kind in (each.get("resources") or {}).get("kinds") or ()]
 
 
 def _validating(value: JSON, spec: JSON) -> EnginePromotion | None:

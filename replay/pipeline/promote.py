@@ -19,7 +19,7 @@ from replay.manifests.set_loader import SetObjects
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import excluded_from_all
-from replay.pipeline.engine_promotion import EnginePromotion, can_deny, promotion_of
+from replay.pipeline.engine_promotion import DENIES, EnginePromotion, promotion_of, unpromotable
 from replay.pipeline.kcp.layout import is_by_workspace
 from replay.pipeline.manifests import SetFiles, manifests_of, set_files
 from replay.pipeline.options import Options
@@ -31,7 +31,6 @@ from replay.pipeline.weekly.consequence import bound_to_deny
 from replay.reconstruct.cluster import Cluster
 
 _BINDING = "ValidatingAdmissionPolicyBinding"
-_DENIES = "`{}` denies already: `replay lookup` shows whom"
 
 
 def promote(scenario: Scenario, name: str, options: Options, progress: Progress) -> PromotedPolicy:
@@ -124,7 +123,7 @@ def _bindings(current: ManifestSet, policy: ValidatingAdmissionPolicy) -> tuple[
         if "Deny" not in each.validation_actions
     )
     if not bindings:
-        raise ReplayError(_DENIES.format(policy.name), path="POLICY")
+        raise ReplayError(DENIES.format(policy.name), path="POLICY")
     return bindings
 
 
@@ -132,8 +131,7 @@ def _engine_promotion(policy: JSON, name: str, discovery: Discovery) -> EnginePr
     """Return how to make an engine's policy deny. Raise ReplayError if nothing can be changed."""
     engine = promotion_of(policy, discovery)
     if engine is None:
-        text = _DENIES if can_deny(policy) else "`{}` never denies: it changes or makes objects"
-        raise ReplayError(text.format(name), path="POLICY")
+        raise ReplayError(unpromotable(policy).format(name), path="POLICY")
     return engine
 
 

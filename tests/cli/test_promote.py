@@ -333,6 +333,12 @@ def test_policies_of_engines(name: str) -> None:
             id="a constraint that denies already",
         ),
         pytest.param(
+            TEMPLATE % SCOPED.replace("validation.gatekeeper.sh", "audit.gatekeeper.sh"),
+            "every-pod",
+            "POLICY: `Teams/every-pod` does not act at admission: no entry of its scopedEnforcementActions names the webhook",
+            id="a constraint for audits alone",
+        ),
+        pytest.param(
             VALIDATING_POLICY.replace("  validationActions: [Audit]\n", ""),
             "teams",
             "POLICY: `ValidatingPolicy/teams` denies already: `replay lookup` shows whom",

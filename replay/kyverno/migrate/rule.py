@@ -14,7 +14,7 @@ from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.schema import Schemas
 from replay.kyverno.cel.spec import GROUP
 from replay.kyverno.cel.webhook import CELPolicies
-from replay.kyverno.kind_selector import parse_kind_selector
+from replay.kyverno.kind_selector import kinds_of, parse_kind_selector
 from replay.kyverno.migrate.condition import Outcome, Variables, conditions_outcome
 from replay.kyverno.migrate.formula import (
     COMPARISON,
@@ -230,12 +230,7 @@ def _by_cel(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Disco
 
 def _connects(rule: Mapping[str, Any]) -> tuple[str, ...]:
     """Return `CONNECT` if a rule names the kind of a subresource."""
-    match = as_map(rule.get("match"))
-    kinds = [
-        kind
-        for each in (match, *(match.get("any") or ()), *(match.get("all") or ()))
-        for kind in as_map(each.get("resources")).get("kinds") or ()
-    ]
+    kinds = kinds_of(rule.get("match"))
     return ("CONNECT",) if any(parse_kind_selector(kind).subresource for kind in kinds) else ()
 
 

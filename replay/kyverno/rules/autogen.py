@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from replay.identity import IdentityMemo
-from replay.kyverno.kind_selector import names_kind
+from replay.kyverno.kind_selector import kinds_of, names_kind
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.substitution import shift_references
 
@@ -118,8 +118,8 @@ def _made_rules(rule: Rule, controllers: str) -> list[Rule]:
 def _for_controllers(rule: Rule, controllers: str) -> dict[str, Any] | None:
     if _is_made(rule) or not controllers:
         return None
-    matched = _kinds(as_map(rule.get("match")))
-    excluded = _kinds(as_map(rule.get("exclude")))
+    matched = kinds_of(rule.get("match"))
+    excluded = kinds_of(rule.get("exclude"))
     if not names_kind(matched, "Pod") or (excluded and not names_kind(excluded, "Pod")):
         return None
     kinds = sorted(controllers.split(","))
@@ -129,11 +129,6 @@ def _for_controllers(rule: Rule, controllers: str) -> dict[str, Any] | None:
         kinds = [each for each in kinds if each in _TEMPLATED] or kinds
     name = f"autogen-{rule.get('name') or ''}"[:_LONGEST_NAME]
     return _generated(rule, name, "template", "spec/template", kinds, every=False)
-
-
-def _kinds(block: Mapping[str, Any]) -> list[str]:
-    filters = (block, *(block.get("all") or ()), *(block.get("any") or ()))
-    return [kind for each in filters for kind in as_map(each.get("resources")).get("kinds") or ()]
 
 
 def _generated(rule: Rule, name: str, key: str, shift: str, kinds: list[str], *, every: bool) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.discovery import Discovery
 from replay.kube.json_patch import diff
-from replay.kyverno.kind_selector import selected_resources
+from replay.kyverno.kind_selector import kinds_of, selected_resources
 from replay.kyverno.rules.autogen import compute_rules
 from replay.kyverno.rules.engine import Engine
 from replay.kyverno.rules.errors import UndeterminedError
@@ -56,10 +56,7 @@ class RulePolicy:
         """Resources that the rules match, by kind of rule."""
         found: dict[str, frozenset[tuple[str, str, str, str]]] = {}
         for rule in compute_rules(self.policy, ""):
-            match = as_map(rule.get("match"))
-            filters = (match, *(match.get("any") or ()), *(match.get("all") or ()))
-            kinds = [kind for each in filters for kind in as_map(each.get("resources")).get("kinds") or ()]
-            selected = selected_resources(self._discovery, kinds)
+            selected = selected_resources(self._discovery, kinds_of(rule.get("match")))
             if ("", "v1", "pods", "") in selected:
                 selected |= {("", "v1", "pods", "ephemeralcontainers")}
             for kind in ("mutate", "validate", "generate", "verifyImages"):
