@@ -150,10 +150,12 @@ class AttributesMaker:
             raise case.error(f"`{field}` is no object")
         request = case.request
         metadata = dict(value.get("metadata") or {})
+        # A server ignores these fields in a creation (`rest.BeforeCreate`).
         if field == "object" and request.operation is Operation.CREATE and not request.subresource:
             metadata = {name: part for name, part in metadata.items() if name not in _SYSTEM_FIELDS}
         if namespace and kind.kind != "Namespace" and not metadata.get("namespace"):
             metadata["namespace"] = namespace
+        # The options of a CONNECT have no metadata.
         if request.operation is not Operation.CONNECT or metadata:
             value = {**value, "metadata": metadata}
         patcher = self._patchers.of(kind)
@@ -168,6 +170,7 @@ class AttributesMaker:
     def _check_fields(self, case: Case, field: str, kind: GroupVersionKind, value: JSON) -> None:
         """Raise CaseError for fields that the kind does not have, as the server does for `kubectl`."""
         schema = self._schemas.for_kind(kind)
+        # The server prunes unknown fields of custom resources.
         if not case.strict or schema is None or self._schemas.is_custom(kind):
             return
         unknown: list[str] = []

@@ -71,6 +71,7 @@ def compile_condition(version: KubernetesVersion, expression: str) -> CompiledCo
 
 def _touches(path: str, field: str) -> bool:
     """Return whether a path of a footprint is a field, is inside it, or contains it."""
+    # `request.user` is no part of `request.userx`.
     inside = path.startswith(field) and path[len(field) :][:1] in ("", ".", "[", "?")
     return inside or f"{field}.".startswith(f"{path}.")
 

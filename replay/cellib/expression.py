@@ -139,6 +139,7 @@ class ExpressionCompiler:
 
     def compile(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
         """Compile an expression of a kind. It sees the variables declared so far."""
+        # Of two variables of one name, the text does not tell which one is read.
         if self._is_redeclared:
             return self.compiled_here(kind, expression)
         needed = self.variables_of(expression)

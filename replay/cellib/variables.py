@@ -220,6 +220,7 @@ def unescaped(name: str) -> str | None:
     for match in _ESCAPE.finditer(name):
         word = match[1]
         is_all = len(match[0]) == len(name)
+        # A keyword is escaped only as a whole name.
         if word not in _SYMBOLS and not (word in RESERVED and is_all):
             return None
         parts += [name[position : match.start()], _SYMBOLS.get(word, word)]

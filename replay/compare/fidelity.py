@@ -140,6 +140,7 @@ class Fidelity(Struct):
     def _disagree(self, disagreement: Disagreement) -> None:
         self.disagreement_count += 1
         self.disagreements.append(disagreement)
+        # Twice as many are kept, so that not every request sorts them.
         if len(self.disagreements) > 2 * MAX_EXAMPLES:
             self.disagreements = heapq.nsmallest(MAX_EXAMPLES, self.disagreements)
 

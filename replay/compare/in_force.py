@@ -125,6 +125,7 @@ def evidence_of(
     of the object or its namespace at that time, and is empty if there are none.
     """
     open_policies = {each.policy for each in decision.undetermined}
+    # Without a policy, the whole decision is open.
     if "" in open_policies:
         return
     decided_policies = policies - open_policies
@@ -197,6 +198,7 @@ def _contains(superset: JSON, part: JSON) -> bool:
     if isinstance(superset, dict) and isinstance(part, dict):
         return all(key in superset and _contains(superset[key], value) for key, value in part.items())
     if isinstance(superset, list) and isinstance(part, list):
+        # Later policies may append items.
         return len(superset) >= len(part) and all(map(_contains, superset, part))
     return bool(superset == part)
 
@@ -365,6 +367,7 @@ def policy_history(policy: str, signs: Sequence[Evidence]) -> PolicyHistory:
     tolerated = int(TOLERATED * len(signs))
     if counts[Sign.ABSENT] > tolerated:
         return _partly(policy, signs, acting, counts, tolerated)
+    # A plugin has no other text. What differs are the objects that it read.
     if counts[Sign.OTHER] + counts[Sign.SURPLUS] > tolerated and policy in _PLUGINS:
         return PolicyHistory(policy, PolicyState.UNCLEAR, counts)
     if counts[Sign.OTHER] + counts[Sign.SURPLUS] > tolerated:
@@ -394,6 +397,7 @@ def _partly(
     if len(by_file) > 1 and all(len(file_evidence) == 1 for file_evidence in by_file.values()):
         files = tuple(sorted(file for file, file_evidence in by_file.items() if file_evidence == {True}))
         return PolicyHistory(policy, PolicyState.SERVERS, counts, *span, files)
+    # Many changes to and fro are no reloads. They are servers that differ.
     runs = 1 + sum(one is not other for one, other in pairwise(acting))
     return PolicyHistory(policy, PolicyState.SERVERS if runs >= FEWEST_RUNS else PolicyState.UNCLEAR, counts, *span)
 

@@ -72,6 +72,7 @@ class SecondOpinion:
         mapper: EquivalentResourceMapper,
     ) -> None:
         """Compile the validations for both engines."""
+        # celpy logs each evaluation error, and errors are answers here.
         logging.getLogger("celpy").setLevel(logging.CRITICAL)
         self._matcher = Matcher(mapper)
         self._policies = [_Policy(each, version) for each in policies if each.match_constraints and not each.param_kind]

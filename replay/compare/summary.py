@@ -246,6 +246,7 @@ class Summary(Struct):
             self.failed_calls[FailedCall(*webhook, outcome.operation, resource, minute)] += 1
         failures = {*failed_calls(outcome.current), *failed_calls(outcome.candidate)}
         for failure in sorted(failures):
+            # Texts may contain addresses and times. The limit keeps a summary small.
             if failure in self.call_failures or len(self.call_failures) < MAX_MESSAGES:
                 self.call_failures[failure] += 1
 

@@ -191,6 +191,7 @@ def _slice_estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEsti
     if target is None:
         return None
     start, end = _literal_number(args[0], 0), _literal_number(args[1], target.any_size.most)
+    # cel-go subtracts unsigned numbers, so an end before the start wraps around.
     return list_building_estimate(1, fixed((end - start) % 2**64))
 
 
@@ -240,6 +241,7 @@ def _sort_by(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) 
         )
     keys = expand_map(factory, factory.copy(values), args)
     result = factory.member_call("@sortByAssociatedKeys", factory.copy(values), keys)
+    # A fold that takes no step only binds the list to a name, so that it is evaluated once.
     nothing = factory.list()
     condition = factory.literal(False)
     return factory.fold(nothing, (UNUSED, ""), _SORT_INPUT, target, condition, values, result)

@@ -32,6 +32,7 @@ FORMAT_TYPE = struct_type("kubernetes.NamedFormat")
 Validate = Callable[[str], list[str]]
 
 _UUID = r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$"
+# As in the server, the dot before a fraction matches any character.
 _TIME = r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$"
 """Patterns whose length matters: the server charges for them as for regular expressions."""
 
@@ -143,6 +144,7 @@ def _validate(format_: FormatValue, text: str) -> Value:
 def _validate_cost(args: tuple[Value, ...], _result: Value) -> int:
     if not isinstance(args[0], FormatValue):
         return 1
+    # Of a pattern only the length costs.
     return regex_cost(args[1], "." * args[0].regex_size)
 
 

@@ -157,6 +157,7 @@ def _extract(text: str, pattern: str) -> OptionalValue:
         return OPTIONAL_NONE
     if not compiled.groups:
         return OptionalValue(match[0])
+    # A group that matched nothing counts as none, whether it took part or not.
     return OptionalValue(match[1]) if match[1] else OPTIONAL_NONE
 
 

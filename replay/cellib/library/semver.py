@@ -94,6 +94,7 @@ def _component(text: str, name: str) -> int:
 def _uint(text: str) -> int:
     if not text:
         raise EvalError('strconv.ParseUint: parsing "": invalid syntax')
+    # The length goes first, because `int` refuses very long texts.
     if len(text) > 20 or int(text) > _UINT64_MAX:
         raise EvalError(f"strconv.ParseUint: parsing {quote(text)}: value out of range")
     return int(text)

@@ -54,6 +54,7 @@ def _out_of_range(index: int) -> EvalError:
 
 
 def _char_at(text: str, index: int) -> str:
+    # The index at the end is valid and gives the empty text.
     if not 0 <= index <= len(text):
         raise _out_of_range(index)
     return text[index : index + 1]
@@ -117,6 +118,7 @@ def _last_index_of_until_0_20(text: str, part: str, offset: int | None = None) -
 
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    # The length is known beforehand, so a text that is too long is never built.
     times = text.count(old) if old else len(text) + 1
     check_text(len(text) + (times if limit < 0 else min(times, limit)) * (len(new) - len(old)))
     return text.replace(old, new, max(limit, -1))
@@ -201,6 +203,7 @@ def _split_estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEsti
     size = target.any_size
     most = size.most
     if len(args) > 1 and isinstance(args[1].expr, Const) and type(args[1].expr.value) is int:
+        # cel-go converts the limit to an unsigned number, so a negative one is huge.
         most = args[1].expr.value % 2**64
     return CallEstimate(size.scaled(2 * STRING_FACTOR), Range(0, most))
 
