@@ -81,6 +81,7 @@ def _interrupt(leader: int, _helper: int) -> None:
 
 KILLED = "replay: a worker process was killed (out of memory?); nothing is shown of a partial result\n"
 INTERRUPTED = "replay: interrupted; nothing was written but what is complete\n"
+LASTING_SECONDS = 0.2
 KEPT = ("--store", "store")
 """Of a kept store nobody reads the log ahead, so that the first process beside the command is a worker."""
 ENDS: list[tuple[str, Callable[[int, int], None], tuple[str, ...], int, str]] = [
@@ -122,13 +123,17 @@ def test_a_run_that_ends_early_shows_nothing(
 
 
 def _helper_of(process: subprocess.Popen[str]) -> int:
-    """The first process that a run has forked from itself, as soon as there is one: it keeps the same command line."""
-    deadline, forked = time.monotonic() + PATIENCE_SECONDS, set[int]()
-    while time.monotonic() < deadline and process.poll() is None:
-        alike = {pid for pid in _children(process.pid) if _command_line(pid) == _command_line(process.pid)}
-        if alike & forked:
-            return min(alike & forked)
-        forked = alike  # one that is about to run something else looks alike for a moment
+    """The first process that a run has forked from itself and that keeps its command line.
+
+    A process that is about to run something else has the same command line for a moment, on a busy machine for longer than that.
+    """
+    deadline, seen = time.monotonic() + PATIENCE_SECONDS, dict[int, float]()
+    while (now := time.monotonic()) < deadline and process.poll() is None:
+        alike = [pid for pid in _children(process.pid) if _command_line(pid) == _command_line(process.pid)]
+        seen = {pid: seen.get(pid, now) for pid in alike}
+        lasting = [pid for pid, since in seen.items() if now - since > LASTING_SECONDS]
+        if lasting:
+            return min(lasting)
         time.sleep(0.02)
     raise AssertionError(f"no process was seen, exit code {process.poll()}")
 
