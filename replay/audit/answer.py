@@ -1,8 +1,11 @@
-"""What an audit event itself says about admission decisions: response messages and annotations.
+"""Admission decisions in an audit event: response messages, annotations, and refusals by built-in plugins.
 
-The refusals of built-in plugins are told by their wording (`k8s.io/kubernetes/plugin/pkg/admission`). Their patterns are such that Python
-and RE2 read alike, because the SQL of the view `decision` is made of them too. The wordings of policies and the keys of annotations are
-those of `k8s.io/apiserver` (`plugin/policy/validating/dispatcher.go`,
+Wordings and annotation keys are those of `k8s.io/apiserver` (`plugin/policy/validating/dispatcher.go`,
+`plugin/policy/generic/policy_dispatcher.go`, `plugin/webhook/errors/statuserror.go`,
+`plugin/webhook/mutating/dispatcher.go`). Older servers wrote the same text of a denial, and only one entry in
+`validation_failure`. Refusals by built-in plugins are recognised by their messages
+(`k8s.io/kubernetes/plugin/pkg/admission`). Python and RE2 must read these patterns alike, because the SQL of the view
+`decision` contains them too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compressed logs, with each check sum checked: gzip (RFC 1952) and Zstandard (RFC 8878)."""
+"""Compressed logs, gzip (RFC 1952) and Zstandard (RFC 8878), with their check sums verified."""
 
 from __future__ import annotations
 
@@ -106,9 +106,9 @@ class ZstdFrame(NamedTuple):
 
 
 class ZstdReader(io.RawIOBase):
-    """The content of a zstd file.
+    """Content of a zstd file: successive frames, whose ends are known without decompression.
 
-    Reading raises `AlteredError` for a damaged frame, and `EOFError` for one that the file cuts off.
+    So a complete frame that cannot be decompressed differs from one that the file cuts off. Reading raises `AlteredError` for a damaged frame, and `EOFError` for one that the file cuts off.
     """
 
     def __init__(self, file: BinaryIO) -> None:

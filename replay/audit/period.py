@@ -1,4 +1,4 @@
-"""A span of time that a report is about, what of a store lies in it, and how much of a store a predicate leaves out."""
+"""Period of a report, the part of a store in it, and the share of a store that a predicate excludes."""
 
 from __future__ import annotations
 

@@ -10,9 +10,8 @@ from typing import BinaryIO, NamedTuple
 from replay.audit.compressed import AlteredError, is_intact
 from replay.audit.source import LogFile, open_log, plain_file
 
-# Reader of successive JSON documents, with or without line ends, some of them damaged.
-# Between documents, one object directly follows another. Within a document a comma separates objects, and within a string the
-# quotes are escaped. So damage does not hide the start of the next document.
+# Between documents, one object directly follows another. Within a document a comma separates objects, and within a
+# string the quotes are escaped. So damage does not hide the start of the next document.
 
 _BETWEEN = re.compile(rb'\}(\s*)(?=\{\s*")')
 _AROUND = 1 << 12

@@ -94,7 +94,7 @@ class Program:
 
     @cached_property
     def _reads_input(self) -> bool:
-        """Whether the result can depend on the input; a tree that was not checked may read anything."""
+        """Whether the result can depend on the input. A tree that was not checked may read anything."""
         return not self.ast.is_checked or bool(footprint_of(self.ast))
 
     @cached_property

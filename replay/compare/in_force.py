@@ -1,4 +1,10 @@
-"""Whether the baseline was in force: the evidence of a log for and against each policy, and what `verify` finds in it."""
+"""Evidence of a log for and against each policy of the baseline, and conclusions about when it was in force.
+
+An audit log names neither the API server that wrote an event nor the manifests that the server had loaded. The effects
+of a policy tell both. A policy that begins to act at one instant came into force then. One that acts now and then, for
+the same kind of request, is in force on some API servers. One that acts in one file of the log and not in another is in
+force on the servers that wrote these files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permissions that a log shows in use, and RBAC objects that grant no others."""
+"""Permissions that a log shows in use, and RBAC objects that grant only these."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def narrowed(bindings: Sequence[BindingUse], names: Iterable[RBACKey] = ()) -> list[JSON]:
-    """Return the objects that change. `names` are keys that are already taken.
+    """Return the roles and bindings that replace the current ones. `names` are keys that are already taken.
 
     A role keeps the rules that some subject of some binding needed. A binding keeps the subjects that needed it. If a
     role cannot be narrowed, the rules that a binding needs become a new role with a new binding.

@@ -1,4 +1,4 @@
-"""Policies that replace each other, and the two sources of a template: the requests that they decide differently."""
+"""Comparison of policies that replace each other, and of the two sources of a template, on the requests of a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strictest Pod Security level of a namespace, and the quotas and limits, that would have admitted all pods."""
+"""Strictest Pod Security level, quotas and limits of a namespace that would have admitted all its pods."""
 
 from __future__ import annotations
 

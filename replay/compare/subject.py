@@ -1,4 +1,4 @@
-"""Whom a decision affects: the subject of a request, the workload that it belongs to, its owner, and the workloads that a policy hits."""
+"""Those whom a decision affects: subject, workload and owner of a request, and the workloads that a policy hits."""
 
 from __future__ import annotations
 

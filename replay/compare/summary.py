@@ -50,7 +50,10 @@ class ChangeExample(NamedTuple):
 
 
 class ChangeExamples(Struct):
-    """The examples of one part of a log, or of the whole log."""
+    """Examples of one part of a log, or of the whole log.
+
+    Of each group the first request is kept, so the order in which parts are merged does not matter.
+    """
 
     groups: dict[GroupKey, ChangeExample] = field(default_factory=dict)
 

@@ -45,7 +45,11 @@ class EffectAction(StrEnum):
 
 
 class PolicyEffect(NamedTuple):
-    """Effect of one policy on one request. `message` is the first if there are several."""
+    """Effect of one policy on one request. `message` is the first if there are several.
+
+    A `Summary` counts differences between two sets. An effect is the action of one policy of one set. A policy that
+    only audits has effects, but makes no difference.
+    """
 
     action: EffectAction
     policy: str
@@ -293,7 +297,10 @@ class WorkspaceFigures(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """The figures of one period. `steps` are the requests that reached admission, by start of step."""
+    """Figures of one period. `steps` are the requests that reached admission, by start of step.
+
+    Periods are compared by their figures only. Those of last week can come from the JSON file of last week's report.
+    """
 
     period: Period
     step: int

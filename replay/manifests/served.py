@@ -1,4 +1,4 @@
-"""The objects that a server of a version accepts with default feature gates: kinds, versions and static manifests.
+"""Objects that a server of a version accepts with default feature gates: kinds, versions and static manifests.
 
 From `k8s.io/kubernetes/pkg/registry/admissionregistration/rest` (versions), `pkg/features` (gates) and the plugins'
 configuration types of `k8s.io/apiserver/pkg/admission/plugin`.

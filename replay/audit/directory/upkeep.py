@@ -1,7 +1,8 @@
-"""What keeps a store small: old segments and the remains of killed processes go, and many small ingests become few.
+"""Upkeep of a store: removes old segments and the remains of killed processes, and combines small ingests.
 
-Each ingest has a file per part, and every reader checks all files. As in a log-structured merge tree, ingests of similar size become one
-of the next size. Each step writes a row once more. Only ingests of one day are combined, so that `prune` can still remove old days.
+Each ingest has a file per part, and every reader checks all files. As in a log-structured merge tree, ingests of
+similar size become one of the next size. Each step writes a row once more. Only ingests of one day are combined, so
+that `prune` can still remove old days.
 """
 
 from __future__ import annotations

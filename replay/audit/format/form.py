@@ -1,4 +1,4 @@
-"""The form of a file: how its documents follow each other, and its wrappers, the outermost first."""
+"""Form of a file: the arrangement of its documents, and its wrappers, the outermost first."""
 
 from __future__ import annotations
 

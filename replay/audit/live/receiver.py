@@ -50,7 +50,7 @@ _ITEM = msgspec.json.Decoder(_Event)
 
 
 def _lines_of(body: bytes) -> bytes:
-    """Return the events of a list, one per line with kind and apiVersion; raises `_EventListError`.
+    """Return the events of a list, one per line with kind and apiVersion. Raises `_EventListError`.
 
     The ingest judges and counts unusable events. A list that nests deeper than this decoder also goes to the ingest, so
     that one such object cannot keep out the other events of a batch.

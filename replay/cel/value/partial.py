@@ -31,7 +31,7 @@ class PartialValue(UnknownParts, frozen=True, eq=False):
 
     @property
     def has_known_size(self) -> bool:
-        """Whether the keys or elements are known; a part that is itself unknown may not exist."""
+        """Whether the keys or elements are known. A part that is itself unknown may not exist."""
         return all(type(part) is PartialValue or not isinstance(part, Unknown) for part in self.parts.values())
 
     @property
