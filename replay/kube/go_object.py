@@ -140,8 +140,8 @@ class _Decoder:
     def _mismatch(self, value: JSON, schema: Schema, go_type: str = "") -> DecodeError:
         """Return the error that encoding/json has for a value of another type."""
         json_type = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value))
-        if json_type is None:
-            json_type = "number" if schema.type == "string" or schema.fields else f"number {value}"
+        if json_type is None:  # encoding/json prints the digits only if a field of a number type cannot hold them
+            json_type = f"number {value}" if schema.type in ("integer", "number") or go_type else "number"
         target = go_type + go_type_name(schema) if go_type != "int32" else go_type
         fields = [(struct, name) for struct, name in self._place if struct is not None]
         struct = fields[-1][0] if fields else self._root

@@ -219,6 +219,7 @@ class Schemas:
 
         `minor` is the server's minor version. Without it, built-in kinds are those of the newest.
         """
+        self._minor = minor
         types, self._names, self._foreign = _builtin() if minor is None else _builtin_of(minor)
         self.types = types
         """The built-in types by name."""
@@ -239,7 +240,7 @@ class Schemas:
         added = [each for each in crds if not any(kind in self._definitions for kind in _kinds(each))]
         if not added:
             return self
-        schemas = Schemas([*self._crds, *added])
+        schemas = Schemas([*self._crds, *added], self._minor)
         schemas.lister = self.lister
         return schemas
 

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
 from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement
 from replay.kube.attributes import Missing
+from replay.kube.names import label_value, qualified_name
 
 Labels = Mapping[str, str | Missing]
 """Labels by key. A label that is `Missing` may have any value or be absent."""
-
-_QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_NAME_TEXT = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
-    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
 
 
 class MatchSelectorError(Exception):
@@ -120,39 +102,16 @@ def _operator_errors(operator: str, values: tuple[str, ...]) -> list[str]:
 
 
 def _key_errors(key: str) -> list[str]:
-    """Return the problems of a label key (`k8s.io/apimachinery/pkg/util/validation.IsQualifiedName`)."""
-    prefix, slash, name = key.partition("/")
-    problems = []
-    if slash and "/" in name:
-        problems.append(
-            f"a valid label key {_NAME_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        )
-    else:
-        name = name if slash else prefix
-        if slash and not prefix:
-            problems.append("prefix part must be non-empty")
-        elif slash and len(prefix.encode()) > 253:
-            problems.append("prefix part must be no more than 253 bytes")
-        elif slash and not _SUBDOMAIN.fullmatch(prefix):
-            problems.append(f"prefix part {_SUBDOMAIN_TEXT}")
-        if not name:
-            problems.append("name part must be non-empty")
-        elif len(name.encode()) > 63:
-            problems.append("name part must be no more than 63 bytes")
-        if not _QUALIFIED_NAME.fullmatch(name):
-            problems.append(f"name part {_NAME_TEXT}")
+    """Return the problems of a label key."""
+    problems = qualified_name(key)
     return [f'key: Invalid value: "{key}": {"; ".join(problems)}'] if problems else []
 
 
 def _value_errors(key: str, values: tuple[str, ...]) -> list[str]:
-    """Return the problems of label values (`validation.IsValidLabelValue`)."""
-    errors = []
-    for index, value in enumerate(values):
-        problems = []
-        if len(value.encode()) > 63:
-            problems.append("must be no more than 63 bytes")
-        if value and not _QUALIFIED_NAME.fullmatch(value):
-            problems.append(_VALUE_TEXT)
-        if problems:
-            errors.append(f'values[{index}][{key}]: Invalid value: "{value}": {"; ".join(problems)}')
-    return errors
+    """Return the problems of label values."""
+    found = ((index, value, label_value(value)) for index, value in enumerate(values))
+    return [
+        f'values[{index}][{key}]: Invalid value: "{value}": {"; ".join(problems)}'
+        for index, value, problems in found
+        if problems
+    ]

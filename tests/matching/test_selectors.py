@@ -100,6 +100,17 @@ def test_an_empty_selector_matches_everything() -> None:
                 "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
             ),
         ),
+        (
+            f"{'A' * 254}/b",
+            "Exists",
+            (),
+            (
+                f'key: Invalid value: "{"A" * 254}/b": prefix part must be no more than 253 bytes; prefix part a lowercase '
+                "RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
+                "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+                "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            ),
+        ),
         ("x" * 64, "Exists", (), f'key: Invalid value: "{"x" * 64}": name part must be no more than 63 bytes'),
         (
             "a",
