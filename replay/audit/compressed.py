@@ -108,7 +108,8 @@ class ZstdFrame(NamedTuple):
 class ZstdReader(io.RawIOBase):
     """Content of a zstd file: successive frames, whose ends are known without decompression.
 
-    So a complete frame that cannot be decompressed differs from one that the file cuts off. Reading raises `AlteredError` for a damaged frame, and `EOFError` for one that the file cuts off.
+    So a complete frame that cannot be decompressed differs from one that the file cuts off. Reading raises
+    `AlteredError` for a damaged frame, and `EOFError` for one that the file cuts off.
     """
 
     def __init__(self, file: BinaryIO) -> None:

@@ -42,7 +42,7 @@ class Env:
         limit: int | None = None,
         release: Release = NEWEST_RELEASE,
     ) -> None:
-        """Index the libraries; standard CEL and the well-known messages are always among them."""
+        """Index the libraries. Standard CEL and the well-known messages are always among them."""
         self._validators = tuple(validators)
         self.release = release
         self.libraries = (standard_library(release), WELL_KNOWN_LIBRARY, *libraries)
@@ -79,7 +79,7 @@ class Env:
         return ast if isinstance(ast, Issues) else self.check(ast)
 
     def program(self, ast: Ast) -> Program:
-        """Plan a tree; raises `PlanError` if a constant part of it fails."""
+        """Plan a tree. Raises `PlanError` if a constant part of it fails."""
         step = with_deep_stack(lambda: Planner(ast, self.dispatcher, self).plan(ast.expr))
         return Program(ast, step, self.dispatcher, self, self._limit)
 

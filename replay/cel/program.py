@@ -61,7 +61,7 @@ class Program:
 
     @cached_property
     def compiled(self) -> Compiled | None:
-        """The expression as Python code, compiled on first use; None if only the strict engine can evaluate it."""
+        """The expression as Python code, compiled on first use, or None if only the strict engine can evaluate it."""
         return self._compiled[0]
 
     @property
@@ -83,11 +83,11 @@ class Program:
             return None, str(error)
 
     def estimated_cost(self, assumed: Range = ANY_SIZE) -> Range:
-        """Return the range of possible costs; `assumed` is the size of the input's values. The expression must be checked."""
+        """Return the range of possible costs. `assumed` is the size of the input's values. The expression must be checked."""
         return estimate(self.ast, self._dispatcher.estimates, assumed)
 
     def eval(self, bindings: Mapping[str, Value]) -> EvalResult:
-        """Evaluate with the given input; never raises an exception."""
+        """Evaluate with the given input. Never raises an exception."""
         if not self._reads_input:
             return self._constant
         return self._counted(bindings)

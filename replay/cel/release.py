@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Release(IntEnum):
-    """A minor release of cel-go; later releases are greater."""
+    """A minor release of cel-go. Later releases are greater."""
 
     V0_17 = 17
     V0_20 = 20

@@ -34,7 +34,8 @@ def opened(location: Path | str, stack: ExitStack) -> Storage:
 def remote_files(url: str) -> Iterator[RemoteFile]:
     """Return the files at a URL: an object, a folder or a pattern in a bucket, or the answer of a web server.
 
-    Each is read once, in pieces. Raises `AuditLogError` if a file is missing or forbidden, and `StoreError` without the extra for buckets.
+    Each is read once, in pieces. Raises `AuditLogError` if a file is missing or forbidden, and `StoreError` without the
+    extra for buckets.
     """
     if is_bucket(url):
         try:

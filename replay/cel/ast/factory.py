@@ -25,7 +25,7 @@ from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.value.values import Value
 
 ACCUMULATOR: Final = "@result"
-"""Accumulator variable of comprehensions; no expression can name it."""
+"""Accumulator variable of comprehensions. No expression can name it."""
 NAMED_ACCUMULATOR: Final = "__result__"
 """Name of the accumulator up to cel-go 0.22, where expressions can name it."""
 
@@ -52,7 +52,7 @@ class ExprFactory:
         return id_
 
     def delete_id(self, id_: int) -> None:
-        """Forget the id of a call that a macro replaced; if it was the last one, it is given again."""
+        """Forget the id of a call that a macro replaced. If it was the last one, it is given again."""
         self.positions.pop(id_, None)
         if id_ == self.next_id - 1:
             self.next_id = id_
@@ -103,7 +103,7 @@ class ExprFactory:
         step: Expr,
         result: Expr,
     ) -> Comprehension:
-        """Return a comprehension at the position of the macro; the second variable is empty if there is only one."""
+        """Return a comprehension at the position of the macro. The second variable is empty if there is only one."""
         id_ = self.new_id(self.macro_offset)
         return Comprehension(id_, iter_range, *variables, accu, init, condition, step, result)
 

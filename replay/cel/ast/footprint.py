@@ -28,7 +28,7 @@ _PASSING = frozenset({"or", "orValue", "value", "optional.of", "dyn", operator.A
 _GROWING = frozenset({operator.ADD, operator.LOGICAL_AND, operator.LOGICAL_OR, "cel.@mapInsert"})
 """Functions with which macros add to their accumulator, which is the first argument."""
 _MOST_PARTS = 256
-"""The most parts of lists and maps built by the expression that are told apart; larger ones are read as a whole."""
+"""Maximum number of parts of a list or map literal that are distinguished. Larger literals are read as a whole."""
 
 
 class Places(NamedTuple):
@@ -166,7 +166,7 @@ class _Reader:
         return _NOTHING
 
     def _field(self, places: Places, field: str) -> Places:
-        """Return a field of each place; for the lazy map, the sources of that entry."""
+        """Return a field of each place, or for the lazy map the sources of that entry."""
         parts = [places.parts[key] for key in (field, ANY) if key in places.parts]
         paths = places.paths
         if self._lazy.name in paths and field in self._lazy.entries:
@@ -177,7 +177,7 @@ class _Reader:
         return _union(Places(frozenset(joined(path, field) for path in paths)), *parts)
 
     def _build(self, parts: Iterable[tuple[str | None, Places]]) -> Places:
-        """Return a list or map of parts; one that is too large is read as a whole."""
+        """Return a list or map of parts. One that is too large is read as a whole."""
         by_key: dict[str | None, Places] = {}
         for key, places in parts:
             self.consume_presence(places)
@@ -291,7 +291,7 @@ def _of_author(step: Expr, accumulator: str) -> list[Expr]:
 
 
 def _reads(nodes: Iterable[Expr], name: str) -> bool:
-    """Return whether an expression reads a variable; a fold that binds the name again hides it."""
+    """Return whether an expression reads a variable. A fold that binds the name again hides it."""
     rest = list(nodes)
     while rest:
         node = rest.pop()

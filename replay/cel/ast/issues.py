@@ -13,10 +13,10 @@ MAX_ISSUES = 100
 _MAX_SNIPPET_BYTES = 16384
 
 NO_OFFSET = -2
-"""The offset of an issue with the whole expression; it is printed as line -1, column 0."""
+"""The offset of an issue with the whole expression. It is printed as line -1, column 0."""
 
 BEFORE_START = -1
-"""The offset of nodes that recovery made up; it is printed as line 1, column 0."""
+"""The offset of nodes that recovery made up. It is printed as line 1, column 0."""
 
 
 class Issue(Struct, frozen=True):
@@ -44,7 +44,7 @@ class Issue(Struct, frozen=True):
 
 
 def _pointer(snippet: str, column: int) -> str:
-    """Return dots up to the caret; they are full-width under characters that take more than one byte in UTF-8."""
+    """Return dots up to the caret. They are full-width under characters that take more than one byte in UTF-8."""
     column = max(column, 0)
     if snippet.isascii():
         return f"{'.' * min(column, len(snippet))}^"
@@ -54,7 +54,7 @@ def _pointer(snippet: str, column: int) -> str:
 
 
 class Issues(Struct):
-    """The findings of one pass over one source, in the order of discovery; those past the limit are only counted."""
+    """The findings of one pass over one source, in the order of discovery. Those past the limit are only counted."""
 
     source: Source
     entries: list[Issue] = field(default_factory=list)

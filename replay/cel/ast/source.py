@@ -20,7 +20,7 @@ class Source:
         object.__setattr__(self, "line_starts", tuple(starts))
 
     def location(self, offset: int) -> tuple[int, int]:
-        """Return `(line, column)` of an offset; lines count from 1, columns from 0, both in code points."""
+        """Return `(line, column)` of an offset. Lines count from 1, columns from 0, both in code points."""
         line = bisect_right(self.line_starts, offset)
         return line, offset - self.line_starts[line - 1]
 

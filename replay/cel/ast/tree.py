@@ -1,4 +1,4 @@
-"""The abstract syntax tree of CEL: small nodes with an id; what is known about a node is kept outside of the tree.
+"""Abstract syntax tree of CEL: small nodes with an id. Facts about a node are kept outside of the tree.
 
 The shape is that of cel-go (`common/ast`): the parser expands macros into `Comprehension`, and operators are `Call`s
 with internal names (`_&&_`, `_+_`, `_[_]`, `@in`, `_?._`, ...). Positions, macro calls, types and references are maps
@@ -17,7 +17,7 @@ from replay.cel.value.values import Value
 
 
 class Expr(Struct, frozen=True):
-    """Any node; `id` is positive and unique in its tree."""
+    """Any node. `id` is positive and unique in its tree."""
 
     id: int
 
@@ -29,7 +29,7 @@ class Const(Expr, frozen=True):
 
 
 class Ident(Expr, frozen=True):
-    """A simple name; after checking, it may stand for a qualified name (`Reference.name`)."""
+    """A simple name. After checking, it may stand for a qualified name (`Reference.name`)."""
 
     name: str
 
@@ -51,7 +51,7 @@ class Call(Expr, frozen=True):
 
 
 class ListExpr(Expr, frozen=True):
-    """`[a, ?b]`; `optional_indices` are the positions marked with `?`."""
+    """`[a, ?b]`. `optional_indices` are the positions marked with `?`."""
 
     elements: tuple[Expr, ...]
     optional_indices: frozenset[int] = frozenset()
@@ -87,7 +87,7 @@ class StructExpr(Expr, frozen=True):
 
 
 class Comprehension(Expr, frozen=True):
-    """A fold over `iter_range`, to which all comprehension macros expand; `iter_var2` is empty for one variable."""
+    """A fold over `iter_range`, to which all comprehension macros expand. `iter_var2` is empty for one variable."""
 
     iter_range: Expr
     iter_var: str

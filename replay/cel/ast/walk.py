@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def with_deep_stack(action: Callable[[], T]) -> T:
-    """Return the action's result; run it again with a deeper stack if it needs one.
+    """Return the action's result. Run it again with a deeper stack if it needs one.
 
     Normal expressions are unaffected. The recursion limit is restored afterwards.
     """
@@ -40,7 +40,7 @@ def with_deep_stack(action: Callable[[], T]) -> T:
 BoundNames = Mapping[str, int]
 """The names of the enclosing loops, by how far outside they were bound."""
 Leaf = Callable[[Expr, BoundNames], object]
-"""Function that replaces a node in a shape; it returns None to keep the node's own parts."""
+"""Function that replaces a node in a shape. It returns None to keep the node's own parts."""
 
 
 def children(node: Expr) -> Iterator[Expr]:
@@ -100,7 +100,7 @@ def own_parts(node: Expr) -> tuple[object, ...]:  # noqa: PLR0911 - one return a
 
 
 def shape_of(node: Expr, leaf: Leaf, bound: BoundNames | None = None) -> object:
-    """Return a tree as tuples in which loop names are replaced by their binding; `leaf` replaces further nodes."""
+    """Return a tree as tuples in which loop names are replaced by their binding. `leaf` replaces further nodes."""
     around = bound or {}
     if isinstance(node, Ident) and node.name in around:
         return ("bound", around[node.name])

@@ -126,7 +126,7 @@ class _Checker:
         self.scopes: list[dict[str, Type]] = []
 
     def check(self, node: Expr) -> Expr:
-        """Return the node with its names resolved; its type is in `types`."""
+        """Return the node with its names resolved. Its type is in `types`."""
         earlier_type = self.types.get(node.id) if self.release < Release.V0_22 else None
         checked = _CHECKS[type(node)](self, node)
         if earlier_type is not None and not is_exact(earlier_type, self.types[node.id]):
@@ -205,7 +205,7 @@ class _Checker:
         return node if checked is operand else Call(node.id, node.function, (checked, field))
 
     def field_type(self, node: Expr, operand: int, field: str, *, optional: bool) -> Type:
-        """Return the type of a field of a checked operand; optional if the operand or the selection is."""
+        """Return the type of a field of a checked operand. It is optional if the operand or the selection is."""
         target, is_optional = unwrap_optional(self.substitutions.substitute(self.types[operand], to_dyn=False))
         result = ERROR
         if target.kind is Kind.MAP:
@@ -277,7 +277,7 @@ class _Checker:
         return node
 
     def check_all(self, nodes: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Return the checked nodes; the same tuple if none of them changed."""
+        """Return the checked nodes, or the same tuple if none of them changed."""
         checked = [self.check(node) for node in nodes]
         for old, after in zip(nodes, checked, strict=True):
             if old is not after:
@@ -285,7 +285,7 @@ class _Checker:
         return nodes
 
     def resolve(self, node: Call, signatures: Signatures, target: Expr | None, args: Sequence[Expr]) -> None:
-        """Find the overloads that fit and give the call its type; the first that fits decides it."""
+        """Find the overloads that fit and give the call its type. The first that fits decides it."""
         types = [self.types[arg.id] for arg in args]
         if target is not None:
             types.insert(0, self.types[target.id])
@@ -351,7 +351,7 @@ class _Checker:
     def join(self, previous: Type | None, current: Type) -> Type | None:
         """Return the type of the elements so far together with one more, `dyn` if they do not fit.
 
-        Validators may refuse `dyn` elements. The type is None until an element has one; elements without a type leave
+        Validators may refuse `dyn` elements. The type is None until an element has one. Elements without a type leave
         it None.
         """
         if previous is None:

@@ -53,7 +53,7 @@ class Diagnostics:
         )
 
     def no_matching_overload(self, node: Expr, function: str, args: Sequence[Type], *, member: bool) -> None:
-        """Report a function that is not defined for these arguments; for a member function they begin with the receiver."""
+        """Report a function that is not defined for these arguments, of which the first is the receiver of a member function."""
         receiver = f"{args[0].display}." if member else ""
         shown = ", ".join([arg.display for arg in args[member:]])
         self.report(node, f"found no matching overload for '{function}' applied to '{receiver}({shown})'")

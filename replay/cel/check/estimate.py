@@ -42,15 +42,15 @@ class _Local(NamedTuple):
 
 
 def estimate(ast: Ast, estimates: Estimates, assumed: Range = ANY_SIZE) -> Range:
-    """Return the cost of a checked expression; presence tests are free (cel-go `PresenceTestHasCost(false)`).
+    """Return the cost of a checked expression. Presence tests are free (cel-go `PresenceTestHasCost(false)`).
 
-    On the server, texts, lists and maps of unknown size may have any size; `assumed` is used instead.
+    On the server, texts, lists and maps of unknown size may have any size. `assumed` is used instead.
     """
     return with_deep_stack(lambda: _Coster(ast, estimates, assumed).cost(ast.expr))
 
 
 class _Coster:
-    """Estimates one tree; sizes are kept by node id."""
+    """Estimator of one tree. It keeps sizes by node id."""
 
     def __init__(self, ast: Ast, estimates: Estimates, assumed: Range) -> None:
         self._assumed = assumed

@@ -24,7 +24,7 @@ _DIGITS: Final = "0123456789"
 
 
 class _FormatError(ValueError):
-    """A format string is malformed, or has more clauses than arguments; the argument is the server's text."""
+    """Format string that is malformed or has more clauses than arguments. `str()` is the server's text."""
 
 
 def _conversions(text: str, count: int) -> Iterator[str]:
@@ -55,7 +55,7 @@ def _conversions(text: str, count: int) -> Iterator[str]:
 
 
 def _after_precision(data: bytes, position: int) -> int:
-    """Skip `.digits`; raises `_FormatError` unless something follows."""
+    """Skip `.digits`. Raises `_FormatError` unless something follows."""
     if data[position : position + 1] != b".":
         return position
     start = position = position + 1
@@ -78,7 +78,7 @@ AstValidator = Callable[[Ast, Diagnostics], None]
 
 
 def validate(ast: Ast, validators: Sequence[AstValidator], release: Release = NEWEST_RELEASE) -> Issues:
-    """Return all findings of these validators; empty if there are none."""
+    """Return all findings of these validators, empty if there are none."""
     issues = Issues(ast.source)
     diagnostics = Diagnostics(issues, ast.positions, release)
     for validator in validators:
@@ -87,7 +87,7 @@ def validate(ast: Ast, validators: Sequence[AstValidator], release: Release = NE
 
 
 def _literal_argument(function: str, parse: Callable[[Value], object]) -> AstValidator:
-    """Return a validator for a function whose first argument must be parsable if it is a literal; null never is."""
+    """Return a validator for a function whose first argument must be parsable if it is a literal. Null never is."""
 
     def validator(ast: Ast, diagnostics: Diagnostics) -> None:
         for node in descendants(ast.expr):
@@ -258,7 +258,7 @@ def _check_clause(ast: Ast, letter: str, argument: Expr) -> None:
 
 
 def _unformattable(ast: Ast, node: Expr, kinds: frozenset[Kind], *, deep: bool) -> Expr | None:
-    """Return the node whose type is not allowed, or None; `dyn` is always allowed.
+    """Return the node whose type is not allowed, or None. `dyn` is always allowed.
 
     Elements of literals are checked too if `deep`.
     """

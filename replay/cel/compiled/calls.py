@@ -41,7 +41,7 @@ Operands = tuple[Expr, ...]
 
 
 def _logic(emitter: Emitter, node: Call, operands: Operands) -> Code:
-    """Return `&&` or `||`; the right side stays guarded by the left one."""
+    """Return `&&` or `||`. The right side stays guarded by the left one."""
     word = "and" if node.function == operator.LOGICAL_AND else "or"
     left = emitter.truth(emitter.emit(operands[0]))
     # The right side may need statements. They must run only where the left side does not decide: they could raise, and

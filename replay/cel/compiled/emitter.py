@@ -17,7 +17,7 @@ from replay.cel.value.values import Value
 
 
 class NotCompiledError(Exception):
-    """Only the strict engine can evaluate this expression; `str()` is the reason."""
+    """Expression that only the strict engine can evaluate. `str()` is the reason."""
 
 
 class Code(Struct, frozen=True):
@@ -59,7 +59,7 @@ class Emitter:
     """Writes the function of one expression."""
 
     def __init__(self, ast: Ast, dispatcher: Dispatcher, messages: MessageProvider, writers: NodeWriters) -> None:
-        """`writers` write nodes; `messages` are those of the environment."""
+        """`writers` write nodes. `messages` are those of the environment."""
         self._writers = writers
         self.ast = ast
         self.dispatcher = dispatcher
@@ -76,7 +76,7 @@ class Emitter:
         self._nodes = 0
 
     def emit(self, node: Expr) -> Code:
-        """Return the code of a node; statements that it needs are added to the current block."""
+        """Return the code of a node. Statements that it needs are added to the current block."""
         self._nodes += 1
         if self._nodes > _MAX_NODES:
             raise NotCompiledError("it is too long")
@@ -107,7 +107,7 @@ class Emitter:
         return name
 
     def temporary(self, prefix: str = "t") -> str:
-        """Return a fresh local name; an author's name becomes its prefix if it is plain."""
+        """Return a fresh local name. An author's name becomes its prefix if it is plain."""
         self._count += 1
         plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,30}", prefix) and not keyword.iskeyword(prefix)
         return f"{prefix if plain else 'x'}_{self._count}"

@@ -2,7 +2,7 @@
 
 Anything unusual raises: a missing key, another type, a number out of range, a long text whose cost would have to be
 counted. The expression is then evaluated again by the strict engine, which alone reports errors. So a helper must
-either give exactly the strict result or raise; which exception does not matter.
+either give exactly the strict result or raise. Which exception does not matter.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOMENTS = frozenset({Timestamp, Duration})
 
 
 class LeaveError(Exception):
-    """Compiled code cannot answer; the strict engine must."""
+    """Input that compiled code does not handle. The strict engine must evaluate it."""
 
 
 class _Absent:
@@ -62,14 +62,14 @@ def leave() -> NoReturn:
 
 
 def truth(value: Value) -> bool:
-    """Return a value that must be a bool; leaves for others."""
+    """Return a value that must be a bool. Raises `LeaveError` for others."""
     if value is True or value is False:
         return value is True
     raise LeaveError
 
 
 def is_number(value: Value) -> bool:
-    """Return whether a value is an int of CEL or a double that can be ordered; leaves for numbers out of range."""
+    """Return whether a value is an int or a double that can be ordered. Raises `LeaveError` if it is out of range."""
     kind = type(value)
     if kind is int:
         if INT_MIN <= value <= INT_MAX:
@@ -163,7 +163,7 @@ def add(left: Value, right: Value) -> Value:
 
 
 def in_range(value: int) -> int:
-    """Return an int that must be within the range of CEL; leaves for others."""
+    """Return an int that must be within the range of CEL. Raises `LeaveError` for others."""
     if INT_MIN <= value <= INT_MAX:
         return value
     raise LeaveError
@@ -291,7 +291,7 @@ def present(value: Value) -> Value:
 
 
 def non_zero(value: Value) -> Value:
-    """Return `optional.ofNonZeroValue(value)`; leaves for containers, since those of built-in kinds never count as empty."""
+    """Return `optional.ofNonZeroValue(value)`. Raises `LeaveError` for containers: those of built-in kinds are never zero."""
     if type(value) in SCALARS:
         return value or ABSENT
     raise LeaveError

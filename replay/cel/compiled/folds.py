@@ -1,4 +1,4 @@
-"""Code for folds: the standard macros become loops; a fold of any other shape is left to the strict engine."""
+"""Code for folds: the standard macros become loops. A fold of any other shape is left to the strict engine."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ CallCosts = Mapping[str, Callable[[tuple[Value, ...], Value], int]]
 
 
 def actual_size(value: Value) -> int:
-    """Return the number of code points, bytes, elements or entries; 1 if a value has no size.
+    """Return the number of code points, bytes, elements or entries, or 1 if a value has no size.
 
     An optional has the size of its value.
     """
@@ -121,7 +121,7 @@ class CostTracker:
     __slots__ = ("_calls", "_limit", "_places", "_stack", "_standard", "cost")
 
     def __init__(self, calls: CallCosts, standard: StandardCosts, limit: int | None) -> None:
-        """Start at zero; `calls` are the costs that libraries declare, `standard` those of the standard library."""
+        """Start at zero. `calls` are the costs that libraries declare, `standard` those of the standard library."""
         self._calls = calls
         self._standard = standard
         self._limit = limit

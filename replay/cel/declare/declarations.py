@@ -252,5 +252,5 @@ _UNTIL_0_26 = replace(
 
 
 def standard_library(release: Release) -> Library:
-    """Return standard CEL of a release; up to 0.26 `duration(int)` is declared, although it always fails."""
+    """Return standard CEL of a release. Up to 0.26 `duration(int)` is declared, although it always fails."""
     return STANDARD_LIBRARY if release >= Release.V0_29 else _UNTIL_0_26

@@ -26,7 +26,7 @@ _PLAIN = {str: STRING, bool: BOOL, float: DOUBLE}
 
 
 def is_assignable(declared: Type, value: Value) -> bool:
-    """Return whether a value may be an argument of a declared type; of a list or map only the first entry is checked."""
+    """Return whether a value may be an argument of a declared type. Only the first entry of a list or map is checked."""
     if _PLAIN.get(type(value)) is declared or declared.kind in _DYNAMIC:
         return True
     if declared.kind is Kind.WRAPPER:
@@ -51,7 +51,7 @@ def _first(values: Iterable[Value]) -> list[Value]:
 
 
 def no_such_overload(function: str, args: Sequence[Value]) -> EvalError | Unknown:
-    """Return the error that names the types of the arguments; an error or unknown among them wins."""
+    """Return the error that names the types of the arguments. An error or unknown among them wins."""
     unknown: Unknown | None = None
     for arg in args:
         if isinstance(arg, EvalError):

@@ -14,7 +14,7 @@ UNBOUNDED = 2**64 - 1
 
 
 class Range(NamedTuple):
-    """A least and a greatest cost or size; sums and products stop at `UNBOUNDED`."""
+    """A least and a greatest cost or size. Sums and products stop at `UNBOUNDED`."""
 
     least: int
     most: int
@@ -75,7 +75,7 @@ class CallEstimate(NamedTuple):
 
 
 CallEstimator = Callable[[AstNode | None, Sequence[AstNode]], CallEstimate | None]
-"""Estimates a call from receiver and arguments; None means the standard estimate."""
+"""Function that estimates a call from receiver and arguments. None means the standard estimate."""
 
 
 class Estimates(NamedTuple):

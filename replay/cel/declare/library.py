@@ -18,7 +18,7 @@ Args = tuple[Value, ...]
 """The receiver (of a member function) and the arguments."""
 
 Implementation = Callable[..., Value]
-"""Takes the receiver (of a member function) and the arguments as Python values; raises `EvalError` if it fails."""
+"""Function of the receiver, if any, and the arguments as Python values. Raises `EvalError` if it fails."""
 
 CallCost = Callable[[tuple[Value, ...], Value], int]
 """Run-time cost of a finished call from its arguments (receiver first) and result, in cost units (cel-go `CallCost`).
@@ -95,7 +95,7 @@ class Library(Struct, frozen=True):
     `types` are the names that can be used as type values or to build messages. `struct_fields` declares, by type name,
     the fields of struct types. `messages` are the messages that expressions can build. `optional_syntax` allows `?`
     before selections, elements and entries. `equality` is the possible cost of `==` of two values of a type, by type
-    name. `aliases` are further names of types, without fields; every other declaration of the same name takes
+    name. `aliases` are further names of types, without fields. Every other declaration of the same name takes
     precedence. Without `has_struct_types` the name of a struct is declared as a value of that struct instead of a type,
     so that no message can be built.
     """

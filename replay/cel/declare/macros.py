@@ -1,6 +1,6 @@
 """Macros: calls that the parser replaces by other expressions (cel-go `parser/macro.go`).
 
-This module has those of standard CEL. A library lists its macros as values; `macro_table` builds the table that the
+This module has those of standard CEL. A library lists its macros as values. `macro_table` builds the table that the
 parser uses.
 """
 
@@ -30,7 +30,7 @@ MacroTable = Mapping[tuple[str, int, bool], Expander]
 
 
 class MacroError(Exception):
-    """Wrong use of a macro; the parser catches this error and reports it at the node."""
+    """Wrong use of a macro. The parser catches this error and reports it at the node."""
 
     def __init__(self, node: Expr, message: str) -> None:
         """`node` is the node at which `message` is reported."""
@@ -49,7 +49,7 @@ class Macro(Struct, frozen=True):
 
 
 def macro_table(macros: Iterable[Macro]) -> MacroTable:
-    """Return the macros by the calls that they expand; a later macro replaces an earlier one."""
+    """Return the macros by the calls that they expand. A later macro replaces an earlier one."""
     return {(macro.function, count, macro.receiver): macro.expander for macro in macros for count in macro.arg_counts}
 
 
@@ -61,7 +61,7 @@ def _has(factory: ExprFactory, _: Expr | None, args: tuple[Expr, ...]) -> Expr:
 
 
 def simple_name(node: Expr, message: str) -> str:
-    """Return the name that an argument must be; raises `MacroError` with a message if it is none."""
+    """Return the name that an argument must be. Raises `MacroError` with a message if it is none."""
     if not isinstance(node, Ident):
         raise MacroError(node, message)
     return node.name
@@ -90,11 +90,11 @@ def _element_variable(factory: ExprFactory, args: tuple[Expr, ...]) -> tuple[str
 
 
 MacroVariables = Callable[[ExprFactory, tuple[Expr, ...]], tuple[str, str]]
-"""Returns the names of the variables among the arguments of a macro; the second is empty if there is only one."""
+"""Function that returns the variable names in a macro's arguments. The second is empty if there is only one."""
 
 
 def all_macro(variables: MacroVariables, used: int) -> Expander:
-    """Return the expansion of `all`; `used` is the index of the argument with the predicate."""
+    """Return the expansion of `all`. `used` is the index of the argument with the predicate."""
 
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
         names = variables(factory, args)
@@ -108,7 +108,7 @@ def all_macro(variables: MacroVariables, used: int) -> Expander:
 
 
 def exists_macro(variables: MacroVariables, used: int) -> Expander:
-    """Return the expansion of `exists`; the parameters are those of `all_macro`."""
+    """Return the expansion of `exists`. The parameters are those of `all_macro`."""
 
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
         names = variables(factory, args)
@@ -123,7 +123,7 @@ def exists_macro(variables: MacroVariables, used: int) -> Expander:
 
 
 def exists_one_macro(variables: MacroVariables, used: int) -> Expander:
-    """Return the expansion of `existsOne`; the parameters are those of `all_macro`."""
+    """Return the expansion of `existsOne`. The parameters are those of `all_macro`."""
 
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
         names = variables(factory, args)

@@ -90,7 +90,7 @@ class Declarations:
         return extended
 
     def candidate_names(self, name: str) -> Sequence[str]:
-        """Return the full names that a name may stand for, innermost namespace first; a leading dot means the root."""
+        """Return the full names that a name may stand for, innermost namespace first. A leading dot means the root."""
         if name.startswith("."):
             return (name[1:],)
         if not self.container:
@@ -174,7 +174,7 @@ def _signatures(libraries: Iterable[Library]) -> dict[str, Signatures]:
 
 
 def _merge(overloads: dict[str, Overload], function: Function) -> None:
-    """Add a function's overloads; a repeated overload id replaces the earlier one in place."""
+    """Add a function's overloads. A repeated overload id replaces the earlier one in place."""
     for overload in function.overloads:
         overloads[overload.id] = overload
 

@@ -20,7 +20,7 @@ from replay.cel.value.values import EvalError, Value
 
 
 class Singleton(Struct, frozen=True):
-    """One implementation for all overloads of a function; `trait` is required of the first argument."""
+    """One implementation for all overloads of a function. `trait` is required of the first argument."""
 
     implementation: Implementation
     trait: str = ""

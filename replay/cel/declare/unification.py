@@ -60,7 +60,7 @@ def is_equivalent(left: Type, right: Type) -> bool:
 
 
 def is_equal_or_less_specific(left: Type, right: Type) -> bool:
-    """Return whether the first type accepts at least what the second does; `dyn` and parameters accept anything."""
+    """Return whether the first type accepts at least what the second does. `dyn` and parameters accept anything."""
     if left.kind in _DYNAMIC or left.kind is Kind.TYPE_PARAM:
         return True
     if right.kind in _DYNAMIC or right.kind is Kind.TYPE_PARAM:
@@ -93,7 +93,7 @@ class Substitutions:
         self._trail: list[tuple[str, Type | None]] = []
 
     def is_assignable(self, left: Type, right: Type) -> bool:
-        """Return whether the first type fits the second; binds parameters if it does."""
+        """Return whether the first type fits the second, and bind parameters if it does."""
         self._trail.clear()
         if self._assignable(left, right):
             return True
@@ -101,7 +101,7 @@ class Substitutions:
         return False
 
     def is_assignable_list(self, left: Sequence[Type], right: Sequence[Type]) -> bool:
-        """Return whether each type fits the one at the same position; binds parameters if all do."""
+        """Return whether each type fits the one at the same position, and bind parameters if all do."""
         self._trail.clear()
         if self._assignable_list(left, right):
             return True
@@ -190,7 +190,7 @@ class Substitutions:
 
 
 Resolution = tuple[tuple[str, ...], Type | None]
-"""The overloads that fit, in the order of declaration, and the type of the call; no type if none fits."""
+"""The overloads that fit, in the order of declaration, and the type of the call. There is no type if none fits."""
 
 
 class OverloadResolver:
@@ -206,12 +206,12 @@ class OverloadResolver:
         self._type_variables = 0
 
     def new_type_variable(self) -> Type:
-        """Return a type parameter with an unused name; error messages may show its number."""
+        """Return a type parameter with an unused name. Error messages may show its number."""
         self._type_variables += 1
         return type_param(f"_var{self._type_variables - 1}")
 
     def resolve(self, signatures: Signatures, types: Sequence[Type], *, member: bool) -> Resolution:
-        """Return the overloads of a call style that fit; the receiver of a member function is the first of the types.
+        """Return the overloads of a call style that fit. The receiver of a member function is the first of the types.
 
         If the arguments have no free parameters, the answer is the same for every expression, and is cached.
         """

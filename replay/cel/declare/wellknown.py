@@ -48,7 +48,7 @@ _DEFAULTS: dict[str, Value] = {
 
 
 def _new_well_known(type_name: str, fields: Mapping[str, Value]) -> Value:  # noqa: PLR0911 - one return a message
-    """Build `google.protobuf.X{...}`; returns an `EvalError` for a message without a value."""
+    """Build `google.protobuf.X{...}`, or return an `EvalError` for a message without a value."""
     name = type_name.removeprefix("google.protobuf.")
     if name in _DEFAULTS:
         return _narrowed(name, fields.get("value", _DEFAULTS[name]))
@@ -82,7 +82,7 @@ def _json(value: Value) -> Value:
 
 
 def _narrowed(name: str, value: Value) -> Value:
-    """Check a value against the 32-bit wrappers, which hold less than CEL's numbers; null leaves the wrapper unset."""
+    """Check a value against the 32-bit wrappers, which hold less than CEL's numbers. Null leaves the wrapper unset."""
     if value is None:
         return None
     if name == "FloatValue":

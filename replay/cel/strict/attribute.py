@@ -63,7 +63,7 @@ class Attribute(Protocol):
         """The id of the last selection, or of the variable."""
 
     def add_qualifier(self, qualifier: Qualifier) -> None:
-        """Extend the path; only called while planning."""
+        """Extend the path. It is called only while planning."""
 
     def resolve(self, frame: Frame) -> Value:
         """Return the value at the end of the path."""
@@ -90,7 +90,7 @@ class KeyQualifier:
 
 
 class FieldQualifier(KeyQualifier):
-    """Selection of a field of a message that the expression built (cel-go `fieldQualifier`); an unset field is null."""
+    """Selection of a field of a message that the expression built (cel-go `fieldQualifier`). An unset field is null."""
 
     __slots__ = ()
 
@@ -175,7 +175,7 @@ def _go_native(key: Value) -> str:
 
 
 def apply_qualifiers(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]) -> Value:
-    """Follow a path; after an optional selection all further ones are optional too, and so is the result."""
+    """Follow a path. After an optional selection all further ones are optional too, and so is the result."""
     optional = False
     if isinstance(value, OptionalValue) and (qualifiers or frame.release < Release.V0_29):
         if not value.has_value:
@@ -241,7 +241,7 @@ class MaybeAttribute:
     __slots__ = ("_attributes", "_has_type")
 
     def __init__(self, node_id: int, names: Sequence[str], has_type: Callable[[str], bool]) -> None:
-        """Start with the names of the first identifier; `has_type` tells whether a name is that of a type."""
+        """Start with the names of the first identifier. `has_type` tells whether a name is that of a type."""
         self._has_type = has_type
         self._attributes = [AbsoluteAttribute(node_id, names)]
 
@@ -325,7 +325,7 @@ class ConditionalAttribute:
         self.falsy.add_qualifier(qualifier)
 
     def resolve(self, frame: Frame) -> Value:
-        """Return the value of the chosen branch; an error or unknown in the condition is the result."""
+        """Return the value of the chosen branch. An error or unknown in the condition is the result."""
         condition = self.condition.exec(frame)
         if condition is True:
             return self.truthy.resolve(frame)

@@ -1,4 +1,4 @@
-"""Comprehensions, to which all macros over lists and maps expand; here they are called folds (cel-go `evalFold`)."""
+"""Comprehensions, to which all macros over lists and maps expand. Here they are called folds (cel-go `evalFold`)."""
 
 from __future__ import annotations
 

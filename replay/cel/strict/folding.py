@@ -145,7 +145,7 @@ def _membership(step: CallStep) -> Step:
 
 
 def _equal_numbers(value: Value) -> list[Value]:
-    """Return the keys of the same number in other types; an int becomes a double even if that loses digits."""
+    """Return the keys of the same number in other types. An int becomes a double even if that loses digits."""
     if type(value) is float:
         integer, unsigned = lossless_int(value), lossless_uint(value)
         return [_membership_key(n) for n in (integer, unsigned) if n is not None]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MutableMap(dict[Value, Value]):
-    """The accumulator of a fold that builds a map; insertion changes it in place (cel-go `mutableMap`)."""
+    """The accumulator of a fold that builds a map. Insertion changes it in place (cel-go `mutableMap`)."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ class Frame:
     def __init__(
         self, bindings: Mapping[str, Value], tracker: CostTracker | None, release: Release = NEWEST_RELEASE
     ) -> None:
-        """Make the root frame; `release` is the cel-go release whose evaluation is reproduced."""
+        """Make the root frame. `release` is the cel-go release whose evaluation is reproduced."""
         self.bindings = bindings
         self.tracker = tracker
         self.release = release

@@ -87,7 +87,7 @@ class Planner:
         self._locals: list[str] = []
 
     def plan(self, node: Expr) -> Step:  # noqa: PLR0911 - one return a node
-        """Return the step of a node; raises `PlanError` if a constant part evaluates to an error."""
+        """Return the step of a node. Raises `PlanError` if a constant part evaluates to an error."""
         match node:
             case Const():
                 return ObservedStep(ConstStep(node.id, node.value))
@@ -192,7 +192,7 @@ class Planner:
         return self._decorate(step)
 
     def _resolve_function(self, node: Call) -> tuple[Expr | None, str, str]:
-        """Return `(target, function name, overload id)`; the id is empty if several overloads are candidates."""
+        """Return `(target, function name, overload id)`. The id is empty if several overloads are candidates."""
         reference = self._ast.reference_map.get(node.id)
         if reference is not None:
             ids = reference.overload_ids

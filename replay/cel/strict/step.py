@@ -39,7 +39,7 @@ class Step(Protocol):
         """The id of the node."""
 
     def exec(self, frame: Frame) -> Value:
-        """Return the value; raises nothing but `CostLimitExceeded` and `PanicError`."""
+        """Return the value. Raises nothing but `CostLimitExceeded` and `PanicError`."""
 
     def charge(self, tracker: CostTracker, value: Value) -> None:
         """Add the cost of the finished step."""
@@ -82,7 +82,7 @@ class ObservedStep:
 
 
 class ConstStep:
-    """A constant; free."""
+    """Constant, which costs nothing."""
 
     __slots__ = ("id", "value")
 
@@ -100,7 +100,7 @@ class ConstStep:
 
 
 class ObservedQualifier:
-    """A selection whose results are reported; it costs one, and so does the attribute that computes a key."""
+    """A selection whose results are reported. It costs one, and so does the attribute that computes a key."""
 
     __slots__ = ("_attribute", "_qualifier")
 
@@ -160,7 +160,7 @@ def charge_attribute(tracker: CostTracker, attribute: Attribute) -> None:
 
 
 class AttributeStep:
-    """A variable or expression with a path; always reported. `optional` marks it as a key after `[?`."""
+    """A variable or expression with a path, always reported. `optional` marks it as a key after `[?`."""
 
     __slots__ = ("attribute", "optional")
 
@@ -193,7 +193,7 @@ class AttributeStep:
 
 
 class PresenceStep(AttributeStep):
-    """`has(operand.field)`; Kubernetes charges only the selections."""
+    """`has(operand.field)`. Kubernetes charges only the selections."""
 
     __slots__ = ("_id",)
 
@@ -208,7 +208,7 @@ class PresenceStep(AttributeStep):
         return self._id
 
     def exec(self, frame: Frame) -> Value:
-        """Return whether the field is present; an optional counts as present if it has a value."""
+        """Return whether the field is present. An optional counts as present if it has a value."""
         value = self.attribute.resolve(frame)
         if isinstance(value, OptionalValue):
             value = value.has_value
@@ -259,7 +259,7 @@ class LogicStep:
 
 
 class EqualityStep:
-    """`==` or `!=`; an error between the operands counts as not equal, so `!=` is true."""
+    """`==` or `!=`. An error between the operands counts as not equal, so `!=` is true."""
 
     __slots__ = ("_args", "_function", "_left", "_negated", "_overload", "_right", "id")
 
@@ -448,7 +448,7 @@ class MapStep:
         self._optional = optional
 
     def exec(self, frame: Frame) -> Value:
-        """Return the map; a later entry replaces an earlier one with the same key."""
+        """Return the map. A later entry replaces an earlier one with the same key."""
         values: dict[Value, Value] = {}
         for index, (key_step, value_step) in enumerate(self.entries):
             key = key_step.exec(frame)

@@ -48,7 +48,7 @@ class Trace(Struct, frozen=True):
         return False, None
 
     def rounds(self, node_id: int) -> list[Trace]:
-        """Return the trace cut after each value of a node, such as the step of a loop; the rest is left out."""
+        """Return the trace cut after each value of a node, such as the step of a loop. The rest is left out."""
         traces, begin = [], 0
         for index, (each, _) in enumerate(self.steps):
             if each == node_id:

@@ -153,7 +153,7 @@ _ERROR_GROUP: Final = _GROUPS["error"]
 
 
 class Token(NamedTuple):
-    """A token and its position; `ordinal` counts hidden tokens too, and is -1 for a token that recovery made up."""
+    """A token and its position. `ordinal` counts hidden tokens too, and is -1 for a token that recovery made up."""
 
     kind: int
     text: str
@@ -169,7 +169,7 @@ class LexicalError(NamedTuple):
 
 
 def scan(text: str) -> tuple[list[int], list[str], list[int]] | None:
-    """Return kinds, texts and offsets of the visible tokens, ended by `EOF`; None if some text is no token."""
+    """Return kinds, texts and offsets of the visible tokens, ended by `EOF`, or None if some text is no token."""
     kinds: list[int] = []
     texts: list[str] = []
     starts: list[int] = []

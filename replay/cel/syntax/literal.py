@@ -13,7 +13,7 @@ from replay.cel.value.values import Uint, Value
 from replay.go.format import parse_int, parse_uint
 
 LiteralReader = Callable[[str], Value]
-"""Returns the value of a literal's text; raises `LiteralError`."""
+"""Function that returns the value of a literal's text. Raises `LiteralError`."""
 
 _MAX_CODE_POINT = 0x10FFFF
 _ESCAPE = re.compile(r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|([\s\S]))")
@@ -34,11 +34,11 @@ _SIMPLE = {
 
 
 class LiteralError(ValueError):
-    """A literal without a value; the argument is the server's error text."""
+    """A literal without a value. The argument is the server's error text."""
 
 
 def string_from_literal(text: str) -> str:
-    """Return the value of a quoted string token; raises `LiteralError`."""
+    """Return the value of a quoted string token. Raises `LiteralError`."""
     body, raw = _body(text)
     if raw or "\\" not in body:
         return body
@@ -71,7 +71,7 @@ def bytes_from_literal(text: str) -> bytes:
 
 
 def int_from_literal(text: str) -> int:
-    """Return the value of an int token with its sign; raises `LiteralError` outside int64."""
+    """Return the value of an int token with its sign. Raises `LiteralError` outside int64."""
     value = int(text, 16) if text.removeprefix("-").startswith("0x") else parse_int(text)
     if value is None or not -(2**63) <= value < 2**63:
         raise LiteralError("invalid int literal")
@@ -79,7 +79,7 @@ def int_from_literal(text: str) -> int:
 
 
 def uint_from_literal(text: str) -> Uint:
-    """Return the value of a uint token with its suffix; raises `LiteralError` outside uint64."""
+    """Return the value of a uint token with its suffix. Raises `LiteralError` outside uint64."""
     digits = text[:-1]
     value = int(digits, 16) if digits.startswith("0x") else parse_uint(digits)
     if value is None or value >= 2**64:
@@ -88,7 +88,7 @@ def uint_from_literal(text: str) -> Uint:
 
 
 def double_from_literal(text: str) -> float:
-    """Return the value of a double token with its sign; raises `LiteralError` if it overflows."""
+    """Return the value of a double token with its sign. Raises `LiteralError` if it overflows."""
     value = float(text)
     if math.isinf(value):
         raise LiteralError("invalid double literal")
@@ -136,7 +136,7 @@ def _unescaped_bytes(match: re.Match[str]) -> bytes:
 
 
 def _utf8(text: str) -> bytes:
-    """Return UTF-8; a lone surrogate, which no valid input has, becomes a replacement character as in Go."""
+    """Return UTF-8. A lone surrogate, which no valid input has, becomes a replacement character as in Go."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 

@@ -49,7 +49,7 @@ def parse(
 
 
 class _NotWellFormedError(Exception):
-    """The fast parser gives up; the recovering parser finds the message."""
+    """Text that the fast parser cannot read. The recovering parser finds the message."""
 
 
 class _Parser:
@@ -147,7 +147,7 @@ class _Parser:
             left = Call(id_, operator_[0], (left, self.binary(operator_[1] + 1)))
 
     def unary(self) -> Expr:
-        """Read `unary = member | "!" { "!" } member | "-" { "-" } member`; a number keeps its sign."""
+        """Read `unary = member | "!" { "!" } member | "-" { "-" } member`. A number keeps its sign."""
         kind = self.kinds[self.at]
         if kind not in (lexer.EXCLAM, lexer.MINUS):
             return self.member()
@@ -324,7 +324,7 @@ class _Parser:
         return MapExpr(id_, tuple(entries))
 
     def entry(self) -> MapEntry:
-        """Read `["?"] expr ":" expr`; the id of the colon is given before those of key and value."""
+        """Read `["?"] expr ":" expr`. The id of the colon is given before those of key and value."""
         factory = self.factory
         optional = self.optional_mark()
         id_ = factory.new_id(0)
@@ -338,7 +338,7 @@ class _Parser:
         return self.kinds[self.at] not in (closing, lexer.COMMA)
 
     def has_more(self, closing: int) -> bool:
-        """Return whether a comma and another element follow; only then is the comma read."""
+        """Return whether a comma and another element follow. Only then is the comma read."""
         if self.kinds[self.at] != lexer.COMMA or self.kinds[self.at + 1] == closing:
             return False
         self.at += 1

@@ -21,7 +21,7 @@ BINARY: Final = {
     lexer.SLASH: (operator.DIVIDE, 3),
     lexer.PERCENT: (operator.MODULO, 3),
 }
-"""Function and binding strength by token; all of these operators group to the left."""
+"""Function and binding strength by token. All of these operators group to the left."""
 
 
 _MAX_TOKENS = 240
@@ -31,7 +31,7 @@ _CLOSING: Final = frozenset((lexer.RPAREN, lexer.RBRACKET, lexer.RBRACE))
 _LOGICAL: Final = frozenset((lexer.LOGICAL_AND, lexer.LOGICAL_OR))
 _DEEPENING: Final = frozenset((*BINARY, lexer.DOT, lexer.QUESTIONMARK))
 _OPERAND_ENDS: Final = frozenset((*_CLOSING, lexer.IDENTIFIER, lexer.ESC_IDENTIFIER, lexer.STRING, lexer.BYTES))
-"""Tokens after which a bracket opens an index; after other tokens it opens a list."""
+"""Tokens after which a bracket opens an index. After other tokens it opens a list."""
 
 
 def is_shallow(kinds: list[int]) -> bool:

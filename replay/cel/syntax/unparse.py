@@ -30,7 +30,7 @@ from replay.cel.syntax.precedence import BINARY
 from replay.cel.value.values import Uint, Value
 
 _TERNARY, _OR, _AND, _RELATION, _UNARY, _MEMBER = 0, 1, 2, 3, 6, 7
-"""How strongly the forms bind; sums and products are between relations and prefixes."""
+"""Binding strengths of the forms. Those of sums and products are between relations and prefixes."""
 
 _SPELLING: Final = {
     operator.LESS: "<",

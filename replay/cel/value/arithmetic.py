@@ -64,7 +64,7 @@ def add(left: Value, right: Value) -> Value:  # noqa: C901, PLR0911 - one branch
 
 
 def _joined(left: Value, right: Value) -> Value:
-    """Join two lists; only lists of built-in kinds are copied (apiserver `reflectSchemalessTypedList.Add`)."""
+    """Join two lists. Only lists of built-in kinds are copied (apiserver `reflectSchemalessTypedList.Add`)."""
     if type(left) is TypedList:
         check_elements(len(left) + len(right))
         return [*elements(left), *elements(right)]

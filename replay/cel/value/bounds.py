@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class UndeterminedValue(Struct, frozen=True):
-    """A reason among the `missing` of an `Unknown` that is no missing input; `reason` can end "undetermined: ..."."""
+    """A reason among the `missing` of an `Unknown` that is no missing input. `reason` can end "undetermined: ..."."""
 
     reason: str
     path = "the evaluation"
@@ -89,7 +89,7 @@ class Steps:
         self.left = left
 
     def take(self, count: int) -> None:
-        """Use up steps; raises `UndeterminedError` if none are left."""
+        """Use up steps. Raises `UndeterminedError` if none are left."""
         self.left -= count
         if self.left < 0:
             raise UndeterminedError("it visits more values than is done here")
@@ -102,7 +102,7 @@ class Steps:
 
 
 def joined(separator: str, parts: Iterable[str]) -> str:
-    """Return `separator.join(parts)`; raises `UndeterminedError` before the text gets too long."""
+    """Return `separator.join(parts)`. Raises `UndeterminedError` before the text gets too long."""
     length = 0
     texts: list[str] = []
     for part in parts:

@@ -60,13 +60,13 @@ class ConcatList:
             yield from part
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the elements; raises `UndeterminedError` if they are too many to walk through in one call."""
+        """Yield the elements. Raises `UndeterminedError` if they are too many to walk through in one call."""
         check_elements(self._size)
         return self.all()
 
 
 MAX_DEPTH: Final = 2_000
-"""The deepest nesting of a value that is passed on; the server's encoders stop at 10,000."""
+"""Maximum nesting of a value that is passed on. The server's encoders stop at 10,000."""
 
 _CONTAINERS = frozenset({list, tuple, dict, ConcatList, OptionalValue})
 

@@ -130,7 +130,7 @@ def to_timestamp(value: Value) -> Timestamp:
 
 
 def to_duration(value: Value) -> Duration:
-    """Return `duration(value)` of a string such as `1h30m`; up to cel-go 0.26 it accepts an int too, and always fails."""
+    """Return `duration(value)` of a string such as `1h30m`. Up to cel-go 0.26 it accepts an int too, and always fails."""
     if not isinstance(value, str):
         raise conversion_error(type_name(value), "google.protobuf.Duration")
     span = parse_duration(value)

@@ -48,7 +48,7 @@ def equal(left: Value, right: Value, steps: Steps | None = None) -> Equality:
 def value_equal(  # noqa: PLR0911, PLR0912, C901 - one return a kind
     left: Value, right: Value, steps: Steps | None = None
 ) -> Equality:
-    """Compare by the left operand's own equality (cel-go `ref.Val.Equal`); `steps` as in `equal`."""
+    """Compare by the left operand's own equality (cel-go `ref.Val.Equal`). `steps` is as in `equal`."""
     kind = type(left)
     if kind is str or kind is bool or kind is bytes:
         return type(right) is kind and bool(left == right)
@@ -104,7 +104,7 @@ def _numbers_equal(left: float, right: Value) -> bool:
 
 
 def compare_numbers(left: float, right: float) -> int:
-    """Return -1, 0 or 1; a double and an integer are compared as doubles if the double is in the integer's range."""
+    """Return -1, 0 or 1. A double and an integer are compared as doubles if the double is in the integer's range."""
     if isinstance(left, float) != isinstance(right, float):
         if isinstance(left, float):
             return _compare_double(left, right)
@@ -186,7 +186,7 @@ def _object_equal(left: ObjectValue, right: Value, steps: Steps) -> Equality:
 
 
 def compare(left: Value, right: Value) -> int:
-    """Return -1, 0 or 1 for operands that have an order; raises `EvalError` for others (cel-go `traits.Comparer`)."""
+    """Return -1, 0 or 1 for operands that have an order. Raises `EvalError` for others (cel-go `traits.Comparer`)."""
     kind = type(left)
     if kind is int or kind is Uint or kind is float:
         return _ordered_numbers(left, right)
@@ -234,7 +234,7 @@ def is_map(value: Value) -> bool:
 
 
 def elements(value: Value) -> Iterator[Value]:
-    """Return the elements of a list; raises `UndeterminedError` if they are too many to walk through in one call."""
+    """Return the elements of a list. Raises `UndeterminedError` if they are too many to walk through in one call."""
     return iter(value)
 
 
@@ -256,7 +256,7 @@ def map_keys(value: Value) -> Iterator[Value]:
 
 
 def find(mapping: Value, key: Value) -> tuple[bool, Value]:
-    """Return `(found, value)` for a key in a map; a value may be an `EvalError` or an unknown.
+    """Return `(found, value)` for a key in a map. A value may be an `EvalError` or an unknown.
 
     A number also finds the entry of an equal integer of the other type, as in cel-go `refValMapAccessor.Find`.
     """
@@ -305,7 +305,7 @@ def _key_candidates(key: Value) -> Iterator[Value]:
 
 
 def contains(container: Value, element: Value, steps: Steps | None = None) -> Equality:
-    """Return `element in container`; raises `EvalError` if it is no container. `steps` as in `equal`."""
+    """Return `element in container`. Raises `EvalError` if it is no container. `steps` is as in `equal`."""
     steps = steps or Steps()
     if isinstance(container, ConcatList):
         return any(contains(part, element, steps) is True for part in container.lists())

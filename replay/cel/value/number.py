@@ -51,7 +51,7 @@ def truncated_remainder(dividend: int, divisor: int) -> int:
 
 
 def modulo_int(dividend: int, divisor: int) -> int:
-    """Return `%` of two ints; the least int by -1 overflows, although its remainder would be 0."""
+    """Return `%` of two ints. The least int by -1 overflows, although its remainder would be 0."""
     if dividend == INT_MIN and divisor == -1:
         raise EvalError(INT_OVERFLOW)
     return truncated_remainder(dividend, divisor)
@@ -67,7 +67,7 @@ def divide_double(dividend: float, divisor: float) -> float:
 
 
 def int_from_double(value: float) -> int:
-    """Truncate toward zero; both ends of the range are excluded because neither neighbour is exact."""
+    """Truncate toward zero. Both ends of the range are excluded because neither neighbour is exact."""
     if math.isfinite(value) and -9223372036854775808.0 < value < 9223372036854775808.0:
         return int(value)
     raise EvalError(INT_OVERFLOW)

@@ -8,7 +8,7 @@ from replay.cel.value.equality import elements, is_list, is_map
 from replay.cel.value.values import EvalError, OptionalValue, Unknown, UnknownParts, Value, map_key
 
 MOST_PARTS = 1024
-"""The most parts of a container built from partly known ones; a larger container is unknown as a whole."""
+"""Maximum number of parts of a container built from partly known ones. A larger one is unknown as a whole."""
 
 
 class PartialValue(UnknownParts, frozen=True, eq=False):
@@ -17,7 +17,7 @@ class PartialValue(UnknownParts, frozen=True, eq=False):
     `value` is the container itself, for keys that it does not have. `parts` has everything in it by key or index: the
     unknowns, the containers above them, and the known parts. `missing` names everything that is missing below.
 
-    Steps that pass a value on (a selection, a conditional, a literal, a comprehension) pass it on unchanged; to all
+    Steps that pass a value on (a selection, a conditional, a literal, a comprehension) pass it on unchanged. To all
     others it is unknown.
     """
 
@@ -87,7 +87,7 @@ def _partial(value: Value, parts: Mapping[Value, Value]) -> Value:
 def hand_on(function: str, args: Sequence[Value]) -> Value:
     """Return the result of a call with an unknown or partly unknown argument.
 
-    Functions that pass parts on do so; the result of all others is unknown.
+    Functions that pass parts on do so. The result of all others is unknown.
     """
     if function in _HANDING:
         stop = next((value for value in args if is_stopping(value, optional=True)), None)
@@ -126,4 +126,4 @@ _HANDING: Mapping[str, Callable[..., Value]] = {
     "_+_": _joined,
     "cel.@mapInsert": _inserted,
 }
-"""Results for partly known arguments, by function; None if the function reads the whole value."""
+"""Results for partly known arguments, by function. None means that the function reads the whole value."""

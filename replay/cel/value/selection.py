@@ -10,7 +10,7 @@ from replay.cel.value.typed import TypedList
 from replay.cel.value.values import EvalError, MessageValue, ObjectValue, Uint, Unknown, Value
 
 Present = tuple[Value, bool]
-"""A value and whether it exists; an `EvalError` as the value means that the test itself failed."""
+"""A value and whether it exists. An `EvalError` as the value means that the test itself failed."""
 
 
 class ElementError(EvalError):
@@ -31,7 +31,7 @@ def missing(value: Value, key: Value) -> EvalError:
 
 
 def lookup(value: Value, key: Value, *, testing: bool) -> Present:  # noqa: PLR0911 - one return a kind
-    """Return `(part, present)`; the part is an `EvalError` if the key does not fit (cel-go `refQualify`)."""
+    """Return `(part, present)`. The part is an `EvalError` if the key does not fit (cel-go `refQualify`)."""
     kind = type(value)
     if kind is PartialValue:
         part = value.parts.get(key) if isinstance(key, str | int) else None

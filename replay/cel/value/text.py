@@ -134,7 +134,7 @@ def general_double(value: float) -> str:
 
 
 def display(value: Value) -> str:
-    """Return Go's `%v` of a CEL value, as error texts quote it; raises `UndeterminedError` if that is far too long."""
+    """Return Go's `%v` of a CEL value, as error texts quote it. Raises `UndeterminedError` if that is far too long."""
     return _display(value, Steps())
 
 

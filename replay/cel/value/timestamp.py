@@ -153,7 +153,7 @@ def zone_offset(zone: str, instant: Timestamp) -> int:
 
 
 def _atoi(text: str) -> int:
-    """Parse an integer like Go's `strconv.Atoi`; raises `EvalError` with its text."""
+    """Parse an integer like Go's `strconv.Atoi`. Raises `EvalError` with its text."""
     if not _ATOI.match(text):
         raise EvalError(f'strconv.Atoi: parsing "{text}": invalid syntax')
     value = parse_int(text)
@@ -163,7 +163,7 @@ def _atoi(text: str) -> int:
 
 
 def _named_offset(zone: str, instant: Timestamp) -> int:
-    """Return the offset of a named zone (Go `time.LoadLocation`); the server's local zone is assumed to be UTC."""
+    """Return the offset of a named zone (Go `time.LoadLocation`). The server's local zone is assumed to be UTC."""
     if zone in ("", "UTC", "Local"):
         return 0
     if ".." in zone or zone[0] in "/\\":
@@ -185,7 +185,7 @@ _RFC3339 = re.compile(
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """Parse RFC 3339 like Go's `time.Parse`; None if it does not parse.
+    """Parse RFC 3339 like Go's `time.Parse`. Return None if it does not parse.
 
     Raises `EvalError` if the time is outside the range of CEL.
     """
@@ -224,7 +224,7 @@ def _month_days(year: int, month: int) -> int:
 
 
 def _ordinal(year: int, month: int, day: int) -> int:
-    """Return the days since the day before 0001-01-01; the year 0 is allowed."""
+    """Return the days since the day before 0001-01-01. The year 0 is allowed."""
     return datetime(year, month, day).toordinal() if year else datetime(400, month, day).toordinal() - 146097  # noqa: DTZ001 - a date alone
 
 
@@ -233,7 +233,7 @@ _PART = re.compile(r"(\d*)(?:\.(\d*))?([^\d.]+)", re.ASCII)
 
 
 def parse_duration(text: str) -> Duration | None:
-    """Parse decimals with units like Go's `time.ParseDuration`; None if it does not parse."""
+    """Parse decimals with units like Go's `time.ParseDuration`. Return None if it does not parse."""
     body = text[1:] if text[:1] in ("+", "-") else text
     if body == "0":
         return Duration(0)
@@ -288,21 +288,21 @@ def _towards_zero(value: int, unit: int) -> int:
 
 
 def checked_duration(nanos: int) -> Duration:
-    """Return a duration; cel-go reports its overflow as that of an int."""
+    """Return a duration. As in cel-go, its overflow is reported as that of an int."""
     if INT_MIN <= nanos <= INT_MAX:
         return Duration(nanos)
     raise EvalError(INT_OVERFLOW)
 
 
 def timestamp_from_unix(seconds: int, nanos: int = 0, offset: int = 0) -> Timestamp:
-    """Return a timestamp of seconds since 1970; raises `EvalError` outside the years 1 to 9999."""
+    """Return a timestamp of seconds since 1970. Raises `EvalError` outside the years 1 to 9999."""
     if MIN_UNIX <= seconds <= MAX_UNIX:
         return Timestamp(seconds, nanos, offset)
     raise EvalError("timestamp overflow")
 
 
 def add_duration(instant: Timestamp, span: Duration) -> Timestamp:
-    """Return `timestamp + duration`; the offset of the timestamp stays."""
+    """Return `timestamp + duration`. The offset of the timestamp stays."""
     carry, nanos = divmod(instant.nanos + span.nanos, NANOS)
     return timestamp_from_unix(instant.seconds + carry, nanos, instant.offset)
 
@@ -313,6 +313,6 @@ def subtract_duration(instant: Timestamp, span: Duration) -> Timestamp:
 
 
 def subtract_timestamp(left: Timestamp, right: Timestamp) -> Duration:
-    """Return `timestamp - timestamp`; the seconds alone must fit before the nanoseconds are added."""
+    """Return `timestamp - timestamp`. The seconds alone must fit before the nanoseconds are added."""
     seconds = checked_duration((left.seconds - right.seconds) * NANOS)
     return checked_duration(seconds.nanos + left.nanos - right.nanos)

@@ -44,7 +44,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 def traits_of(value: Value) -> frozenset[str]:
-    """Return the traits of a value's type; an opaque type may list its own in `traits`."""
+    """Return the traits of a value's type. An opaque type may list its own in `traits`."""
     traits = _TRAITS.get(type_name(value))
     if traits is not None:
         return traits

@@ -57,5 +57,5 @@ def typed(value: Any) -> Any:
 
 
 def untyped(value: Any) -> Any:
-    """Return the decoded JSON value behind a view; anything else is returned unchanged."""
+    """Return the decoded JSON value behind a view. Anything else is returned unchanged."""
     return value.value if type(value) is TypedMap or type(value) is TypedList else value

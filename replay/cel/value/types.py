@@ -33,7 +33,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type; `parameters` are element, key and value, or those of an opaque type such as `optional_type(int)`.
+    """A type. `parameters` are element, key and value, or those of an opaque type such as `optional_type(int)`.
 
     `parametric` tells whether a type parameter occurs anywhere in it.
     """

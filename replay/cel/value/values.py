@@ -15,7 +15,7 @@ Plain JSON is used as it was decoded, never wrapped:
 | opaque types (quantity, ip, ...) and objects | subclasses of `OpaqueValue`, `ObjectValue` |
 | unknown | `Unknown`, never inside a list or map |
 
-An evaluation that fails raises `EvalError`; errors are values only where `&&`, `||` and folds absorb them.
+An evaluation that fails raises `EvalError`. Errors are values only where `&&`, `||` and folds absorb them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class OpaqueValue:
     __slots__ = ()
     cel_type: Type
     native_go_type = ""
-    """The Go type of the wrapped value; empty if `Value` returns the value itself."""
+    """The Go type of the wrapped value. It is empty if `Value` returns the value itself."""
 
     def equal(self, other: Value) -> Value:
         """Return CEL `==` with any other value: True or False, or raise an `EvalError` (`no such overload`)."""
@@ -58,7 +58,7 @@ class OpaqueValue:
 
 
 class EvalError(Exception):
-    """A failed evaluation; `message` is the text that the API server would report.
+    """Failed evaluation. `message` is the text that the API server would report.
 
     Raised by implementations of functions and by the engines. `&&`, `||` and comprehensions absorb it, `Program.eval`
     catches it.
@@ -71,7 +71,7 @@ class EvalError(Exception):
 
 
 class CostLimitExceeded(Exception):  # noqa: N818 - named after the event, as in cel-go
-    """A cancelled evaluation; nothing absorbs this error.
+    """Cancelled evaluation. Nothing absorbs this error.
 
     `str()` is the text that the API server reports for the expression.
     """
@@ -86,7 +86,7 @@ class PanicError(Exception):
 
 
 class Unknown(Struct, frozen=True):
-    """A result that depends on missing parts of the input; `missing` names them without duplicates.
+    """A result that depends on missing parts of the input. `missing` names them without duplicates.
 
     The elements of `missing` are opaque here (`replay.kube.attributes.Missing` in admission).
     """
@@ -105,7 +105,7 @@ class UnknownParts(Unknown, frozen=True):
 
 
 class TypeValue(Struct, frozen=True):
-    """A type as a value; only the name counts at run time (`types.Type.Equal`)."""
+    """A type as a value. Only the name counts at run time (`types.Type.Equal`)."""
 
     name: str
 
@@ -117,7 +117,7 @@ class OptionalValue(Struct, frozen=True):
     has_value: bool = True
 
     def get(self) -> Value:
-        """Return the value inside; raises `EvalError` if there is none."""
+        """Return the value inside. Raises `EvalError` if there is none."""
         if not self.has_value:
             raise EvalError("optional.none() dereference")
         return self.value
@@ -136,11 +136,11 @@ class ObjectValue(Struct, frozen=True, eq=False):
     fields: Mapping[str, Value]
 
     def field(self, name: Value) -> Value:
-        """Return a field that the checker knows, as it is read back; null if it is not set."""
+        """Return a field that the checker knows, as it is read back, or null if it is not set."""
         return self.fields.get(name)
 
     def part(self, key: Value, *, testing: bool) -> tuple[Value, bool]:  # noqa: ARG002
-        """Return `(part, present)` for a key known only at run time; `testing` asks only whether it is present."""
+        """Return `(part, present)` for a key known only at run time. `testing` asks only whether it is present."""
         return None, False
 
     def equal_by(self, other: ObjectValue, equal: Callable[[Value, Value], Value]) -> Value:
@@ -190,7 +190,7 @@ class MapKey:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        """Compare values of the same Python type; a value without a hash is equal only to itself."""
+        """Compare values of the same Python type. A value without a hash is equal only to itself."""
         if not isinstance(other, MapKey) or type(self.value) is not type(other.value):
             return False
         return self.value is other.value or (_is_hashable(self.value) and bool(self.value == other.value))

@@ -1,6 +1,7 @@
 """The messages of mutating policies, `Object{...}` and `JSONPatch{...}`, and `jsonpatch.escapeKey`.
 
-See apiserver `pkg/cel/mutation`, `pkg/cel/mutation/dynamic` and `pkg/cel/library/jsonpatch.go`, and RFC 6901, section 3.
+See apiserver `pkg/cel/mutation`, `pkg/cel/mutation/dynamic` and `pkg/cel/library/jsonpatch.go`, and RFC 6901, section
+3.
 """
 
 from __future__ import annotations

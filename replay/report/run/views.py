@@ -34,8 +34,8 @@ MOST_EXAMPLES = 3
 class Group(Struct, dict=True):
     """Direct findings that share a label, as cells.
 
-    `consequences` counts findings that need an earlier request to end differently. `sole` counts direct findings of one policy alone.
-    The other properties are computed only for the groups that a report shows.
+    `consequences` counts findings that need an earlier request to end differently. `sole` counts direct findings of one
+    policy alone. The other properties are computed only for the groups that a report shows.
     """
 
     label: str
@@ -213,8 +213,8 @@ LOCKED_OUT = ("control plane", "node", "kube-system service account", "service a
 def lockout(key: CellKey) -> str:
     """Return the part of the cluster that a direct finding locks out, or an empty text.
 
-    A cluster that denies its own components may be unable to undo the change, so reports show lockouts first. A consequence is no
-    lockout: a controller whose object was denied does not send its request at all.
+    A cluster that denies its own components may be unable to undo the change, so reports show lockouts first. A
+    consequence is no lockout: a controller whose object was denied does not send its request at all.
     """
     return "" if key.follows else locked_out(key.user)
 

@@ -31,7 +31,7 @@ EPSILON: Final = -2
 
 
 class StateKind(Enum):
-    """The role of a state; the reaction to a wrong token depends on it."""
+    """The role of a state. The reaction to a wrong token depends on it."""
 
     BASIC = "basic"
     BLOCK_START = "block start"
@@ -80,7 +80,7 @@ class Automaton:
         self._next_tokens: dict[int, frozenset[int]] = {}
 
     def next_tokens(self, state: int) -> frozenset[int]:
-        """Return the kinds of tokens that can come next within the rule; `EPSILON` if the rule can end here."""
+        """Return the kinds of tokens that can come next within the rule, and `EPSILON` if the rule can end here."""
         kinds = self._next_tokens.get(state)
         if kinds is None:
             kinds = self._next_tokens[state] = frozenset(self._look(state))
@@ -142,7 +142,7 @@ class Automaton:
     # with the same rule then return from it to the same state, and prediction sees that they are the same from there.
 
     def _sequence(self, rule: str, body: tuple[Element, ...], after: int) -> int:
-        """Build a sequence that leads to a state; returns the state before it."""
+        """Build a sequence that leads to a state, and return the state before it."""
         for element in reversed(body):
             after = self._element(rule, element, after)
         return after

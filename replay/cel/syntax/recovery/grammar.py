@@ -16,7 +16,7 @@ from replay.cel.syntax import lexer
 
 @dataclass(slots=True, eq=False)
 class Element:
-    """A part of a rule; `state` is the automaton's state before it."""
+    """A part of a rule. `state` is the automaton's state before it."""
 
     state: int = field(default=-1, init=False)
 
@@ -31,7 +31,7 @@ class TokenMatch(Element):
 
 @dataclass(slots=True, eq=False)
 class Invoke(Element):
-    """Another rule, stored under a label; a left-recursive rule has a least binding strength."""
+    """Another rule, stored under a label. A left-recursive rule has a least binding strength."""
 
     rule: str
     label: str = ""
@@ -299,11 +299,11 @@ def _entry() -> tuple[Element, ...]:
 
 
 RULES: Final = _rules()
-"""All rules; the first is the start of an expression."""
+"""All rules. The first is the start of an expression."""
 
 
 def rules_without_escaped_names() -> tuple[GrammarRule, ...]:
-    """Return the grammar of cel-go up to 0.22: fields are plain names; a name and a call of it are one alternative."""
+    """Return the grammar of cel-go up to 0.22. Fields are plain names; a name and its call are one alternative."""
     changed = {
         "member": GrammarRule(
             "member", (Invoke("primary", "primary"),), (_NAME_SELECT, _MEMBER_CALL, _INDEX), "PrimaryExpr"

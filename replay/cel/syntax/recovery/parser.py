@@ -51,7 +51,7 @@ class LimitError(Exception):
 
 @cache
 def _predictor(grammar: Automaton) -> Predictor:
-    """Return the predictor of a grammar; what it learns is the same for all expressions."""
+    """Return the predictor of a grammar. What it learns is the same for all expressions."""
     return Predictor(grammar)
 
 
@@ -134,7 +134,7 @@ class _Parser:
         return tree
 
     def left_recursive(self, rule: GrammarRule, tree: Tree, precedence: int) -> Tree:
-        """Read the first operand and then operators; each operator takes the tree so far as its first child."""
+        """Read the first operand and then operators. Each operator takes the tree so far as its first child."""
         parent, parent_state = tree.parent, tree.invoking_state
         self.precedences.append(precedence)
         self.enter(rule.name)
@@ -353,7 +353,7 @@ class _Parser:
         self.report_once(f"extraneous input {shown(token)} expecting {self.expected_text()}", token)
 
     def delete_token(self) -> Token | None:
-        """Drop the next token if the one after it is expected; that one is returned, but not read."""
+        """Drop the next token if the one after it is expected. That one is returned, but not read."""
         if self.stream.kind(1) not in self.expected():
             return None
         self.report_unwanted()

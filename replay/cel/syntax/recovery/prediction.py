@@ -21,7 +21,7 @@ from replay.cel.syntax.recovery.automaton import Automaton, AutomatonState, Stat
 NO_ALTERNATIVE: Final = 0
 
 _MAX_CONTEXTS = 256
-"""The most contexts that are remembered; each may be as deep as an expression can be."""
+"""Maximum number of remembered contexts. Each may be as deep as an expression can be."""
 
 RuleStack = tuple[int, ...]
 """States to return to when rules end, the innermost first."""
@@ -240,7 +240,7 @@ class Predictor:
     def _leave(
         self, config: Config, state: AutomatonState, closure: set[Config], *, full: bool, rule: str
     ) -> list[Config]:
-        """Return to where the rule was invoked; in SLL, where that is not known, to all places that can invoke it."""
+        """Return to where the rule was invoked, or in SLL, where that is not known, to all places that can invoke it."""
         if config.stack:
             return [config._replace(state=config.stack[0], stack=config.stack[1:])]
         if full or not state.transitions:

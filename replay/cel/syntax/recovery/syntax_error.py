@@ -14,11 +14,11 @@ MAX_SYNTAX_ERRORS: Final = 100
 
 
 class AbortedError(Exception):
-    """Parsing stops; the reason has been reported."""
+    """End of parsing, after its reason was reported."""
 
 
 class RecognitionError(Exception):
-    """The rule cannot continue; the message is complete."""
+    """Error after which a rule cannot continue. The message is complete."""
 
     def __init__(self, message: str, offending: Token) -> None:
         """`offending` is the token at which the error is reported."""
@@ -37,7 +37,7 @@ class SyntaxErrors:
         self._count = 0
 
     def report(self, offset: int, message: str) -> None:
-        """Add a syntax error; raises `AbortedError` after too many of them."""
+        """Add a syntax error. Raises `AbortedError` after too many of them."""
         if self._count >= MAX_SYNTAX_ERRORS:
             self._issues.report(0, offset, f"Syntax error: More than {MAX_SYNTAX_ERRORS} syntax errors")
             raise AbortedError

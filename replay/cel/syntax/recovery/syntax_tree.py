@@ -1,4 +1,4 @@
-"""The tree that the recovering parser builds; any part of it may be missing."""
+"""The tree that the recovering parser builds. Any part of it may be missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Tree:
     __slots__ = ("children", "invoking_state", "name", "parent", "parts", "start")
 
     def __init__(self, name: str, parent: Tree | None, invoking_state: int, start: Token) -> None:
-        """`start` is the first token; `invoking_state` is the state in which `parent` invoked the rule."""
+        """`start` is the first token. `invoking_state` is the state in which `parent` invoked the rule."""
         self.name = name
         self.parent = parent
         self.invoking_state = invoking_state

@@ -21,7 +21,7 @@ class TokenStream:
         self.index = 0
 
     def look(self, offset: int) -> Token:
-        """Return the visible token `offset` places ahead, from 0; past the end this is `EOF`."""
+        """Return the visible token `offset` places ahead, from 0. Past the end this is `EOF`."""
         index = self.index + offset
         visible = self._visible
         while len(visible) <= index:

@@ -22,7 +22,7 @@ MAX_DEPTH: Final = 250
 
 
 class VisitDepthError(Exception):
-    """The tree is too deep; `str()` is the server's text."""
+    """Tree that is too deep. `str()` is the server's text."""
 
 
 _TRANSPARENT: Final = {
@@ -69,7 +69,7 @@ def _unnest(tree: Tree | None) -> Tree | None:
 def expr_from_tree(
     tree: Tree, factory: ExprFactory, issues: Issues, macros: MacroTable, *, optional_syntax: bool
 ) -> Expr:
-    """Return the expression of a tree, made with `factory`; raises `VisitDepthError`.
+    """Return the expression of a tree, made with `factory`. Raises `VisitDepthError`.
 
     The order of ids is that of the fast parser. Missing parts become plain `Expr` nodes.
     """
@@ -87,7 +87,7 @@ class _TreeVisitor:
         self._depth = 0
 
     def visit(self, tree: Tree | None) -> Expr:
-        """Return the expression of a tree; raises `VisitDepthError`."""
+        """Return the expression of a tree. Raises `VisitDepthError`."""
         inner = _unnest(tree.tree("e") if tree is not None and tree.name == "start" else tree)
         visit = None if inner is None else _VISITS.get(inner.name)
         if inner is None or visit is None:
@@ -102,7 +102,7 @@ class _TreeVisitor:
         return node
 
     def _unknown(self, tree: Tree | None) -> Expr:
-        """Return a node for a part that could not be read; another error has been reported for it."""
+        """Return a node for a part that could not be read. Another error has been reported for it."""
         if not self.issues:
             return self._report(None, f"unknown parse element encountered: <<{'nil' if tree is None else tree.name}>>")
         return self._unspecified(None)
@@ -116,7 +116,7 @@ class _TreeVisitor:
         return self.factory.new_id(place.start if isinstance(place, Token) else place.start.start)
 
     def _token_id(self, token: Token | None) -> int:
-        """Return the id of a node at a token; nodes whose token is missing share one id, which has no position."""
+        """Return the id of a node at a token. Nodes whose token is missing share one id, which has no position."""
         return -1 if token is None else self._id(token)
 
     def _report(self, place: Tree | Token | None, message: str) -> Expr:
