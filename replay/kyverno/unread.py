@@ -16,8 +16,10 @@ _MATCHED: Final = frozenset({"name", "generateName", "namespace", "labels"})
 """Fields of `metadata` that `match` reads. To read others, a rule has to name them, or all of `metadata`."""
 _TYPE: Final = frozenset({"apiVersion", "kind", "metadata"})
 """Fields that `match` reads of each object."""
-_WHOLE: Final = re.compile(r"\b(?:request|element|(?:object|oldObject)(?:\.metadata)?)(?![\w.?])|@(?![\w.?])|\.\*")
+_WHOLE: Final = re.compile(r"\b(?:request|element\d*|(?:object|oldObject)(?:\.metadata)?)(?![\w.?])|@(?![\w.?])|\.\*")
 """Expressions that read a request, an object, `metadata` or another part as a whole."""
+_PATHS: Final = re.compile(r"[\w.\[\]\s,|`]*")
+"""Lists of `foreach` that are paths alone. A rule reads of their elements what it says about `element`."""
 _ADDED: Final = frozenset({"template", "jobTemplate"})
 """Path elements that generated rules for pod controllers have and the written rule lacks."""
 
@@ -30,6 +32,7 @@ class RuleText:
         rules = [rule for policy in policies for rule in as_map(policy.get("spec")).get("rules") or ()]
         rules += [as_map(each.get("spec")) for each in exceptions]
         self._text = json.dumps([_without_messages(rule) for rule in rules])
+        self._without_lists = json.dumps([_without_messages(rule, drops_lists=True) for rule in rules])
         self._reads_whole = _WHOLE.search(self._text) is not None
         keys = {key for rule in rules for key in _keys(rule)}
         self._patterns = {key for key in keys if "*" in key or "?" in key}
@@ -44,7 +47,7 @@ class RuleText:
 
     def _takes_whole(self, name: str) -> bool:
         """Return whether an expression reads a whole field: it ends with the field, or does not continue with a part."""
-        return re.search(rf"\b{re.escape(name)}(?:\[[^\[\]]*\])*(?!\w|[.?\[]|\)?\":)", self._text) is not None
+        return re.search(rf"\b{re.escape(name)}(?:\[[^\[\]]*\])*(?!\w|[.?\[]|\)?\":)", self._without_lists) is not None
 
     def known(self, value: JSON | PartialObject | Missing | None) -> JSON | Missing | None:
         """Return an object without its unknown fields, or `Missing` if a rule may read one of them."""
@@ -74,10 +77,15 @@ class RuleText:
         return self._reads_specs or "metadata" in path or self.reads(*path, name)
 
 
-def _without_messages(value: JSON) -> JSON:
-    if isinstance(value, dict):
-        return {key: _without_messages(each) for key, each in value.items() if key != "message"}
-    return [_without_messages(each) for each in value] if isinstance(value, list) else value
+def _without_messages(value: JSON, *, drops_lists: bool = False) -> JSON:
+    if isinstance(value, list):
+        return [_without_messages(each, drops_lists=drops_lists) for each in value]
+    if not isinstance(value, dict):
+        return value
+    dropped = {"message"}
+    if drops_lists and _PATHS.fullmatch(str(value.get("list"))):
+        dropped.add("list")
+    return {key: _without_messages(each, drops_lists=drops_lists) for key, each in value.items() if key not in dropped}
 
 
 def _keys(value: JSON) -> Iterable[str]:
