@@ -63,7 +63,7 @@ class ABACPolicy(Struct, frozen=True):
 
 
 def read_policies(data: bytes, path: str) -> tuple[ABACPolicy, ...]:
-    """Return the policies of a file; `path` is its name on the server. Raises PolicyFileError."""
+    """Return the policies of a file. `path` is its name on the server. Raises PolicyFileError."""
     policies = []
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.strip() and not line.strip().startswith(b"#"):

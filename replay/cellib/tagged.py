@@ -25,7 +25,7 @@ def tagged(value: Value) -> Any:
 
 
 def _tagged(value: Value, around: frozenset[int]) -> Any:  # noqa: C901, PLR0911, PLR0912 - one branch a kind
-    """Return the tagged JSON; `around` holds the ids of the enclosing variable maps."""
+    """Return the tagged JSON. `around` holds the ids of the enclosing variable maps."""
     match value:
         case None:
             return {"null": True}

@@ -63,7 +63,7 @@ class AlikeSaid:
     def remember(
         self, constraints: Hashable, request: Mapping[str, JSON], paths: Sequence[Sequence[str]], said: Said
     ) -> None:
-        """Keep the result of constraints for a review. `paths` are the paths that they read; they begin with `review`."""
+        """Keep the result of constraints for a review. `paths` are the paths that they read, which begin with `review`."""
         if said.undetermined:
             return
         ways = self._ways.setdefault(constraints, {})

@@ -69,7 +69,7 @@ class SuiteTest:
     def _reviewed(
         self, under: Review, namespaces: Mapping[str, JSON], inventory: JSON
     ) -> tuple[list[Violation], list[str]]:
-        """Review an object. Only the match sees the namespace of the inventory; policies do not."""
+        """Review an object. Only the match sees the namespace of the inventory, not the policies."""
         under.namespace = namespaces.get(str(under.request.get("namespace") or ""))
         found = review(self._policies, under, lambda: inventory, GATOR)
         return found.violations, [reason for _, reason in found.undetermined]

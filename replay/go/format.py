@@ -69,7 +69,7 @@ def float_text(value: float) -> str:
 
 
 def marshal(value: JSON, *, sort_keys: bool = True) -> str:
-    """Return a value as compact JSON. Keys of maps are sorted; with `sort_keys=False` they stay in order, as in structs."""
+    """Return a value as compact JSON. Keys of maps are sorted. With `sort_keys=False` they stay in order, as in structs."""
     if isinstance(value, Mapping):
         keys = sorted(value) if sort_keys else value
         items = (f"{marshal_string(key)}:{marshal(value[key], sort_keys=sort_keys)}" for key in keys)

@@ -42,7 +42,7 @@ class ListedCluster:
         return _whole(self._lister.get(_CONFIG_MAP, namespace, name))
 
     def get_path(self, path: str) -> JSON | Missing | None:
-        """See `Cluster.get_path`. The answer comes from known objects; no call is sent."""
+        """See `Cluster.get_path`. The answer comes from known objects, without a call."""
         url = urlsplit(path)
         parts = [unquote(part) for part in url.path.split("/") if part]
         if parts[:1] == ["api"] and len(parts) > 2:

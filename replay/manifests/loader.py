@@ -66,7 +66,7 @@ class LoadedObject(Struct, frozen=True):
 
 
 class LoadedDirectory(Struct, frozen=True):
-    """A directory as one plugin loads it: policies, then bindings, each sorted by name; or the reasons for a refusal."""
+    """A directory as one plugin loads it: policies, then bindings, each sorted by name, or the reasons for a refusal."""
 
     plugin: PluginName
     path: str

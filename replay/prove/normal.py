@@ -235,7 +235,7 @@ def match_alike(units: Sequence[BoundPolicy]) -> bool:
 
 
 def canonical(value: Any) -> Any:
-    """Return a hashable form of frozen values. Rules keep their order; requirements and names do not."""
+    """Return a hashable form of frozen values. Rules keep their order, unlike requirements and names."""
     if isinstance(value, MatchResources):
         return (
             canonical(value.namespace_selector),

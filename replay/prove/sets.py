@@ -70,7 +70,7 @@ def prove_kinds(
 ) -> Iterator[KindProof]:
     """Yield a claim for each kind that a changed validating policy matches. `proofs` are the claims about the policies.
 
-    For more than `_MOST_KINDS` kinds no formulas are built; requests and the claims about policies must suffice.
+    For more than `_MOST_KINDS` kinds no formulas are built. Requests and the claims about policies must suffice.
     """
     pairs = pairs_of(current, candidate)
     proofs_by_name = {each.name: each.proof for each in proofs if each.kind == KIND}

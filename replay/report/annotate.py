@@ -35,7 +35,7 @@ class FindingRule(Struct, frozen=True):
 
 
 class Annotation(Struct, frozen=True):
-    """A finding. `subject` is a policy or object; `path` is empty if no file holds it.
+    """Finding. `subject` is a policy or object. `path` is empty if no file holds it.
 
     Rule, file, `subject` and `detail` form the fingerprint, because counts in `message` and lines change.
     """

@@ -201,7 +201,7 @@ def _is_constant(node: Expr) -> bool:
 
 
 def _chosen(count: int) -> Iterator[int | None]:
-    """Yield the rounds to draw; None marks omitted ones."""
+    """Yield the rounds to draw. None marks omitted ones."""
     if count <= FIRST_ROUNDS + LAST_ROUNDS:
         yield from range(count)
         return

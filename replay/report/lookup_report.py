@@ -144,7 +144,7 @@ def lookup_screen(lookup: Lookup, zone: tzinfo = UTC) -> Document:
 
 
 def _newest(lookup: Lookup, zone: tzinfo) -> Section | None:
-    """Return the newest decisions, two lines each; replayed ones if the log records none."""
+    """Return the newest decisions, two lines each, or the replayed ones if the log records none."""
     decisions = lookup.observed or lookup.replayed
     newest = sorted(decisions, key=lambda each: -each.seq)[:_NEWEST]
     text = "\n".join(line for each in newest for line in _narrow_lines(each, zone))
@@ -340,7 +340,7 @@ def _listed(section: Section, decisions: Sequence[PastDecision], zone: tzinfo, l
 
 
 def _lines(each: PastDecision, zone: tzinfo) -> Iterable[str]:
-    """Yield two lines of a decision: time, action, policy and request; then user, object and reason.
+    """Yield two lines of a decision: first time, action, policy and request, then user, object and reason.
 
     The auditID is whole, because people copy it.
     """

@@ -46,7 +46,7 @@ def set_json(proved: SetProof) -> dict[str, JSON]:
 
 
 def _proof_json(proof: Proof, policy: str) -> dict[str, JSON]:
-    """Return one claim as JSON; `bound` is null for an unlimited claim."""
+    """Return one claim as JSON. `bound` is null for an unlimited claim."""
     bound = proof.bound
     limits = {
         "items": bound.items,

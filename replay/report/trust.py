@@ -18,7 +18,7 @@ _BETWEEN = "; "
 
 
 def differing(disagreement: Disagreement) -> tuple[str, str]:
-    """Return the log's and the replay's text, only where they differ; `nothing` for a side without one."""
+    """Return the log's and the replay's text, only where they differ. A side without one is `nothing`."""
     observed, replayed = _parts(disagreement.observed), _parts(disagreement.replayed)
     only_each = (
         [part for part in observed if part not in replayed],

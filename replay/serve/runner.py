@@ -80,7 +80,7 @@ class Run:
         return WorkProgress(*read_progress(self._progress))
 
     def error(self) -> str:
-        """Return the error of an ended process in one line, empty if it succeeded; remove its own files."""
+        """Return the error of an ended process in one line, empty if it succeeded. Remove its own files."""
         lines = self._errors.read_text("utf-8", "replace").strip().splitlines()
         for path in (self._errors, self._progress):
             path.unlink(missing_ok=True)

@@ -26,7 +26,7 @@ _CURE = "remove the store's directory and ingest the logs again"
 def data_files(
     connection: duckdb.DuckDBPyConnection, segment: Path, paths: Iterable[Path], *, is_kept: bool
 ) -> tuple[DataFile, ...]:
-    """Return the catalogue entries of a segment's Parquet files; raises `OSError`.
+    """Return the catalogue entries of a segment's Parquet files. Raises `OSError`.
 
     Temporary files (`is_kept` is false) get no digest, because they end with the process that wrote them.
     """

@@ -20,7 +20,7 @@ _MOST_ITEMS = 10_000
 
 
 def flat_prefix(value: Any) -> str | None:
-    """Return the prefix of an event's field names in a flattened document; None for other documents."""
+    """Return the prefix of an event's field names in a flattened document, or None for other documents."""
     if not isinstance(value, dict) or not any("." in key for key in value):
         return None
     for key in value:

@@ -32,7 +32,7 @@ _AUDIT = "audit.k8s.io/"
 
 
 def form_of(head: bytes, formats: Sequence[LogFormat] = ()) -> FileForm:
-    """Return the form of a file with this beginning; `formats` limits the outermost wrapper, if the user named a format.
+    """Return the form of a file with this beginning. `formats` limits the outermost wrapper, if the user named a format.
 
     An unrecognised file has the form of a plain log, or of the first named format.
     """
@@ -161,7 +161,7 @@ def _decoded(text: str) -> Any:
 
 
 def _end(text: str) -> int | None:
-    """Return the end of the first value of a text; None if the text ends before it."""
+    """Return the end of the first value of a text, or None if the text ends before it."""
     depth = 0
     for token in _TOKEN.finditer(text):
         if token[0].startswith('"'):

@@ -161,7 +161,7 @@ class _File:
 
 
 def _cut(path: Path) -> int:
-    """Remove an unacknowledged partial line at the end of a file; return the bytes left.
+    """Remove an unacknowledged partial line at the end of a file, and return the bytes left.
 
     A file without bytes is removed.
     """

@@ -141,7 +141,7 @@ class _Suite(Struct, frozen=True):
 
     @staticmethod
     def _is_violated(fields: Fields) -> bool:
-        """Return whether the assertions expect a violation: `yes`, `no`, or a number; `yes` by default."""
+        """Return whether the assertions expect a violation: `yes` (the default), `no`, or a number."""
         violations = [each.get("violations", "yes") for each in fields.items("assertions")]
         return any(each not in ("no", 0, False) for each in violations)
 

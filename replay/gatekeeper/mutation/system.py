@@ -26,7 +26,7 @@ class MutationSystem:
         self._ordered: list[Mutator] = []
 
     def add(self, mutator: Mutator) -> None:
-        """Add a mutator. Raises RefusedError if it conflicts with others; none of these is applied then."""
+        """Add a mutator. Raises RefusedError if it conflicts with others. Then none of these is applied."""
         self._mutators[mutator.kind, mutator.name] = mutator
         self._ordered = [self._mutators[key] for key in sorted(self._mutators)]
         found = self._schemas.add(

@@ -146,7 +146,7 @@ class NegatedBody(Struct, frozen=True):
 
 
 class Head(Struct, frozen=True):
-    """Head of a rule. `name` is its path; `key` and `value` are what it defines."""
+    """Head of a rule. `name` is its path. `key` and `value` are what it defines."""
 
     name: tuple[str, ...]
     line: int

@@ -1,7 +1,7 @@
 """Rego values: Python's JSON, plus sets, objects with any keys, and OPA's numbers (`opa/v1/ast/term.go`).
 
 Strings, lists, booleans, None and dicts with string keys are Python's own. An int is a number whose text is that of the
-int; any other number is a `Number`, which keeps its text. An absent value is `UNDEFINED`. A value that the log does not
+int. Any other number is a `Number`, which keeps its text. An absent value is `UNDEFINED`. A value that the log does not
 hold is an `UnknownValue`: reading it ends the evaluation.
 """
 

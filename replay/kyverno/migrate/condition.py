@@ -169,7 +169,7 @@ def _of_place(key: _Key, place: Place, test: _Test) -> Outcome:
 
 
 def _of_items(field: str, place: Place, test: _Test) -> Formula:
-    """Return a condition about one field of each list item. Items without it are skipped; without a list it is false."""
+    """Return a condition about one field of each list item. Items without it are skipped. Without a list it is false."""
     if place.type is not Type.LIST:
         raise UnsaidError(f"{place.path} is no list")
     item = place.item("item")

@@ -43,7 +43,7 @@ def fits_patterns(place: Place, patterns: Sequence[JSON]) -> Formula:
 class _Pattern:
     """Translation of one pattern.
 
-    `lists` counts the enclosing lists; `bars` says where conditional anchors cannot stand.
+    `lists` counts the enclosing lists. `bars` says where conditional anchors cannot stand.
     """
 
     def __init__(self, lists: int = 0, bars: str = "") -> None:

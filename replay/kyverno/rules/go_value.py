@@ -195,7 +195,7 @@ def parse_integer(text: str) -> int | None:
 
 
 def truncated(value: float) -> int:
-    """Return a float64 converted to int64. The fraction is cut off; out of range it is the minimum, as on amd64."""
+    """Return a float64 converted to int64. The fraction is cut off. Out of range it is the minimum, as on amd64."""
     if not math.isfinite(value) or not -(2.0**63) <= value < 2.0**63:
         return -(2**63)
     return int(value)

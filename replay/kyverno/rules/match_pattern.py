@@ -191,7 +191,7 @@ class _Matcher:
         return None
 
     def _array(self, resource: list[Any], pattern: list[Any], path: str) -> _Mismatch | None:
-        """Compare a list. A list of maps has one pattern for all items; lists of lists are compared item by item."""
+        """Compare a list. A list of maps has one pattern for all items. Lists of lists are compared item by item."""
         if not pattern:
             return _Mismatch(path, "pattern Array empty")
         first = pattern[0]

@@ -25,7 +25,7 @@ def compared_operations(ast: Ast) -> Iterator[tuple[str, int]]:
 
 
 def conjuncts(node: Expr) -> Iterator[Expr]:
-    """Yield the operands of nested `&&`; otherwise the expression itself."""
+    """Yield the operands of nested `&&`, or another expression itself."""
     if isinstance(node, Call) and node.function == operator.LOGICAL_AND:
         for argument in node.args:
             yield from conjuncts(argument)

@@ -121,7 +121,7 @@ class ProofState(Struct):
         return ProofState(replace(self.stricter), replace(self.looser), self.bound)
 
     def meet(self, parts: Sequence[ProofState]) -> None:
-        """Combine the states of all parts. One part can show a difference; only all parts together exclude it."""
+        """Combine the states of all parts. One part can show a difference. Only all parts together exclude it."""
         for each in parts:
             self.bound = self.bound.merge(each.bound)
         for mine, others in (

@@ -263,7 +263,7 @@ def _concatenated(make: ValueFactory, one: Term, other: Term) -> Term:
 
 
 def _string(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
-    """Model `string(x)`. A string is itself; other kinds give an unknown function."""
+    """Model `string(x)`. A string is itself. Other kinds give an unknown function."""
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         if isinstance(case, Str):

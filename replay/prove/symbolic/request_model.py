@@ -101,7 +101,7 @@ class RequestModel:
         """Return whether the parameter of some bindings exists, and its value.
 
         If a selector finds several objects, each decides by itself, so what holds for one holds for all. Differently
-        referenced parameters may be equal or not; the formulas allow both.
+        referenced parameters may be equal or not. The formulas allow both.
         """
         if key not in self.params:
             name = f"params {len(self.params)}"

@@ -18,7 +18,7 @@ class TextFunction(Struct, frozen=True):
 
     `lowerAscii` and `upperAscii` change case. `prepend` and `append` add `text`. `begin` and `drop` give the text
     before or from index `number`. `piece` gives the piece between separators (`text`, one character) at index `number`,
-    negative from the end. A missing piece is the empty text; the caller must check first that it exists.
+    negative from the end. A missing piece is the empty text. The caller must check first that it exists.
     """
 
     kind: str

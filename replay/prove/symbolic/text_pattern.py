@@ -37,7 +37,7 @@ class NotRegularError(Exception):
 
 
 class NFA:
-    """Automaton. States are bits of a number; `start` and `accepting` are sets of them."""
+    """Automaton. States are bits of a number. `start` and `accepting` are sets of them."""
 
     __slots__ = ("_cache", "_count", "_edges", "accepting", "start")
 

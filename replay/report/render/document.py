@@ -129,7 +129,7 @@ class Section(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True):
-    """A whole report. `verdict` is its answer; `summary` has the tables before the table of contents."""
+    """Whole report. `verdict` is its answer. `summary` has the tables before the table of contents."""
 
     title: str
     subtitle: str
@@ -141,7 +141,7 @@ class Document(Struct, frozen=True):
 
 
 def policy_anchors(names: Sequence[str]) -> tuple[str, ...]:
-    """Return anchors for a table's rows by policy; none if a name prevents links.
+    """Return anchors for a table's rows by policy, or none if a name prevents links.
 
     Anchors are unique and have no spaces. Hostile names get no link.
     """

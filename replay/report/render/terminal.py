@@ -88,7 +88,7 @@ def _natural(columns: Sequence[Column], rows: TextCells, shown: Sequence[int]) -
 
 
 def _comfort(column: Column, *, is_whole: bool) -> int | None:
-    """Return the comfortable width of a column; None if it never breaks."""
+    """Return the comfortable width of a column, or None if it never breaks."""
     return None if is_whole and column.align is not Align.TEXT else _COMFORT.get(column.align)
 
 
@@ -197,7 +197,7 @@ def cut(text: str, most: int) -> str:
 
 
 def part_of(shown: int, count: int) -> str:
-    """Return ` (8 of 23)` for the title of a table with a part of its rows; nothing for a whole table."""
+    """Return ` (8 of 23)` for the title of a table with a part of its rows, or nothing for a whole table."""
     return f" ({number(shown)} of {number(count)})" if count > shown else ""
 
 

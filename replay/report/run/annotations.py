@@ -91,6 +91,6 @@ def _of_rule(result: RunResult, rule: str, cells: _CellItems, among: _CellItems)
 
 
 def _place(result: RunResult, policy: str) -> tuple[str, int]:
-    """Return the file and line of a policy: in the candidate, else in the baseline; empty for a policy of the cluster."""
+    """Return the file and line of a policy: in the candidate, else in the baseline. It is empty for a policy of the cluster."""
     origin = result.origin(policy)
     return (origin.file, origin.line) if origin is not None else ("", 0)

@@ -91,7 +91,7 @@ def _rest(groups: list[Group]) -> str:
 
 
 def denied_section(result: RunResult, rows: int) -> Section | None:
-    """Return new denials by policy, and by kcp workspace; None if there are none."""
+    """Return new denials by policy, and by kcp workspace, or None if there are none."""
     cells = cells_with(result.summary, OutcomeKind.NEWLY_DENIED)
     if not cells:
         return None

@@ -71,12 +71,12 @@ class Group(Struct, dict=True):
 
     @property
     def first(self) -> int:
-        """Time of the first request, in microseconds since the epoch; 0 for an empty group."""
+        """Time of the first request, in microseconds since the epoch, or 0 for an empty group."""
         return min((cell.first for _, cell in self.cells), default=0)
 
     @property
     def last(self) -> int:
-        """Time of the last request, in microseconds since the epoch; 0 for an empty group."""
+        """Time of the last request, in microseconds since the epoch, or 0 for an empty group."""
         return max((cell.last for _, cell in self.cells), default=0)
 
     @cached_property
@@ -220,7 +220,7 @@ def lockout(key: CellKey) -> str:
 
 
 def locked_out(user: str) -> str:
-    """Return the entry of `LOCKED_OUT` for a component of the control plane, a node or a controller; empty for other users."""
+    """Return the entry of `LOCKED_OUT` for a component of the control plane, a node or a controller, or an empty text for other users."""
     if user.startswith("system:node:"):
         return "node"
     if user.startswith("system:serviceaccount:kube-system:"):
