@@ -64,6 +64,7 @@ class GzipReader(io.RawIOBase):
             self._rest = self._member.unused_data
             self._member = zlib.decompressobj(_GZIP)
             self._start, self._is_begun = self._position, False
+        # Zeros pad the end only between members. Inside of a member they are data.
         while not self._rest.lstrip(b"" if self._is_begun else b"\0"):
             self._rest = self._file.read(_CHUNK)
             if not self._rest:
@@ -219,9 +220,11 @@ def _end(file: BinaryIO) -> int | None:
             first, second, third = file.read(3)
             header = first | second << 8 | third << 16
             is_last = bool(header & 1)
+            # A run is stored as one byte, and the size in its header is that of the result.
             length = 1 if header >> 1 & 3 == _RUN_LENGTH else header >> 3
             file.seek(length, io.SEEK_CUR)
     except (IndexError, ValueError):
         return None
+    # The check sum of a frame is optional.
     end = file.seek(4 * (descriptor >> 2 & 1), io.SEEK_CUR)
     return end if end <= file.seek(0, io.SEEK_END) else None

@@ -151,6 +151,7 @@ class _Finder:
             return
         status = os.stat(path)  # noqa: PTH116 - /dev/fd/63 is a name, not a path to normalise
         if stat.S_ISREG(status.st_mode):
+            # By identity, so that a file that a rotation renames between two listings counts once.
             if (status.st_dev, status.st_ino) not in self.files:
                 self._add_file(path)
             return

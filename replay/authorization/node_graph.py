@@ -143,6 +143,7 @@ class NodeGraph:
 
     def put(self, kind: GroupVersionKind, own: Vertex | None, obj: JSON | PartialObject | Missing | None) -> None:
         """Add or replace an object. `obj` is None if it is absent, `own` is None if its name is unknown."""
+        # Each edge belongs to one object, so those of the previous state can go without a search.
         for start, end in self._by_object.pop(own, ()) if own is not None else ():
             self._edges[start].discard(end)
         for what, missing in ((kind.kind, _missing_object(obj)), (_CLAIMS, _missing_claims(obj))):
@@ -168,6 +169,7 @@ class NodeGraph:
             new = self._edges.get(vertex, set()) - vertices
             vertices |= new
             pending += new
+        # A path that was found does not depend on what is missing.
         return self._missing_for(start) or False
 
     def _missing_for(self, start: Vertex) -> Missing | None:

@@ -214,6 +214,7 @@ class Page:
         form = await self._form(request, LOGIN)
         if not self._guard.is_token(form.get("token", "")):
             return self._html("login.html", is_wrong=True, form_token=self._guard.form_token(LOGIN), status=401)
+        # 303 makes the browser ask with GET, so that a reload does not send the form again.
         answer = RedirectResponse("/", 303)
         is_safe = self._settings.readers.tls.certificate is not None
         answer.set_cookie(COOKIE, self._guard.session(), httponly=True, samesite="strict", secure=is_safe)
@@ -373,6 +374,7 @@ def policy_lines(origin: str, message: str, places: Sequence[Path]) -> list[Line
     """
     name, _, begin = origin.rpartition(":")
     path = Path(name)
+    # The origin comes from a result. A page shows no other file than the manifests.
     if not begin.isdecimal() or not any(path.resolve().is_relative_to(place.resolve()) for place in places):
         return []
     try:

@@ -64,6 +64,7 @@ class Notices(threading.Thread):
                 self._tell("a notice is dropped: too many wait")
                 continue
             path = self._directory / f"{time.time_ns():020}-{next(self._numbers):04}.{_mark(url)}"
+            # The sending thread looks only for names that begin with a digit, so it never sends a part.
             new = path.with_name(f".{path.name}")
             new.write_bytes(body)
             new.replace(path)
@@ -78,6 +79,7 @@ class Notices(threading.Thread):
     def run(self) -> None:
         """Send until the end."""
         while not self._ended.is_set():
+            # Cleared before the look, so that a notice added during it wakes the next wait.
             self._added.clear()
             for url in self._settings.notify:
                 for path in self._waiting(url):

@@ -119,6 +119,7 @@ class Ingest(threading.Thread):
             code = self._ran(command)
             if self._ended.is_set():
                 return
+            # A process that ran for a while was well, so its end is a new problem.
             pause = _FIRST_PAUSE if time.monotonic() - begun > _LONGEST_PAUSE else min(pause * 2, _LONGEST_PAUSE)
             self._tell(f"the ingest ended with code {code}: it starts again in {pause:.0f} s")
             self._ended.wait(pause)
@@ -139,6 +140,7 @@ class Ingest(threading.Thread):
         while not self._ended.is_set():
             now = time.time()
             self._is_well = self.is_pulled(since, now)
+            # Places are written by the hour, and the last hour may still have grown.
             since = now - _HOUR if self._is_well else since
             self._ended.wait(self._settings.receiving.pull_seconds)
 
@@ -223,12 +225,14 @@ class Weekly(threading.Thread):
         """Write a report. Raises OSError."""
         report = WeeklyReport(datetime.now(UTC).date().isoformat(), trial.cluster)
         target = self._settings.data / "weekly" / report.name
+        # Only the rename at the end makes the report visible, so nobody sees a part of it.
         work = target.with_name(f".{report.name}")
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(mode=0o700, parents=True)
         self._process = _started(weekly_command(self._settings, trial, work))
         with_low_priority(self._process.pid)
         lines = [line.rstrip() for line in self._process.stderr or ()]
+        # The exit code 1 means that the report has findings.
         if self._process.wait() in (0, 1):
             work.rename(target)
             return

@@ -103,6 +103,7 @@ class _Lane(threading.Thread):
     def run(self) -> None:
         """Work until the end."""
         while not self._ended.wait(_POLL_SECONDS):
+            # The oldest result first, so that a slow trial does not keep the others waiting for ever.
             for name in [each.trial.name for each in sorted(self.board.states(), key=lambda each: each.decided)]:
                 state = self.board.get(name)
                 if state is None or self._ended.is_set():

@@ -170,6 +170,7 @@ class TrialBoard:
             old = target.with_name(f".{name}.old")
             seen = self._states[name].seen
             shutil.rmtree(old, ignore_errors=True)
+            # A directory cannot replace another in one step. `_loaded` repairs an end between the two renames.
             if target.exists():
                 target.rename(old)
             work.rename(target)
@@ -184,6 +185,7 @@ class TrialBoard:
         """
         with self._lock:
             state = self._states[name]
+            # A whole decision was published meanwhile, which may include these requests.
             if state.summary is None or state.key != key:
                 return
             growth = document if state.growth is None else joined(state.growth, document)
@@ -193,6 +195,7 @@ class TrialBoard:
 
     def _grown(self, name: str, shown: dict[str, Any], seen: dict[str, float], **fields: Any) -> None:
         """Show a result, record when its findings appeared, and tell about new ones."""
+        # The findings of the first result are not new: nobody is told of them.
         is_first = self._states[name].summary is None and not seen
         found = {row_key(row): row for row in denied_rows(shown)}
         new = [row for key, row in found.items() if key not in seen]
@@ -235,6 +238,7 @@ class TrialBoard:
             key=key,
             covered=int(growth.get("covered", key.last)),
             batch=int(growth.get("batch", key.batch)),
+            # The clock may have been set back since.
             decided=min(float(said.get("decided", 0)), time.time()),
             seconds=float(said.get("seconds", 0)),
         )

@@ -275,6 +275,7 @@ class FollowedLog:
                 limit -= piece.file.size
         positions = dict(self._positions)
         for position in (piece.position for piece in pieces if piece.position is not None):
+            # Removed and added again, so that the order is that of use, and the oldest are forgotten.
             positions.pop(position.head, None)
             positions[position.head] = position
         newest = tuple(positions.values())[-_MOST_POSITIONS:]
@@ -298,9 +299,11 @@ class FollowedLog:
                 paths_by_key.setdefault(self._opened(path), path)
         for key, file in list(self._files.items()):
             path = paths_by_key.get(key, "")
+            # Who rotates a log may still write to the renamed file for a moment (`is_settled`).
             file.is_left = file.is_left or path != file.path
             file.path = path or file.path
             file.look()
+            # A removed file stays readable while it is open, so it is closed only when it is read to its end.
             if not path and file.is_read(self._known(file)):
                 self._files.pop(key).close()
         self._rest(paths_by_key)

@@ -63,6 +63,7 @@ class Journal:
         del spool
         with self._lock:
             self._end_file()
+            # A closed file gets no more lines, so the batch can be read without the lock.
             paths = list(self._closed)
         files: list[LogFile] = []
         for path in paths:
@@ -97,6 +98,7 @@ class Journal:
         """Write the waiting lines, all at once, until the journal is closed."""
         is_open = True
         while is_open:
+            # All that waits is flushed at once, because one flush costs as much as the writes of many requests.
             group = [self._writes.get()]
             with suppress(Empty):
                 while True:
@@ -125,6 +127,7 @@ class Journal:
         try:
             self._octets += self._file.append(lines)
         except OSError:
+            # None of these lines was acknowledged, so API servers send them again.
             self._file.cut()
             self._end_file()
             raise
@@ -138,6 +141,7 @@ class _File:
         self.path = directory / f"webhook-{datetime.now(UTC):%Y-%m-%dT%H-%M-%S.%fZ}{_SUFFIX}"
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.size = 0
+        # The flush of a file does not make its name survive a crash.
         sync(directory)
 
     def append(self, lines: list[bytes]) -> int:

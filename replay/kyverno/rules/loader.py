@@ -91,6 +91,7 @@ class _VariableLoader(_Loader):
         if output is None:
             raise RuleError(f"failed to add context entry for variable {self.name} since it evaluated to nil")
         self.has_loaded = True
+        # Only a variable replaces an entry of the same name. Other kinds are merged into it.
         context.add_entry(self.name, output, replacing=True)
 
     def _output(self, context: Context, variable: Mapping[str, Any]) -> JSON:
@@ -236,6 +237,7 @@ class _APICallLoader(_Loader):
         own = self.source.policy_namespace
         if not own:
             return
+        # Go's `path.Clean` of the decoded path, so that `..` cannot lead into another namespace.
         clean = posixpath.normpath(unquote(path)) if path else "."
         match = _NAMESPACE_IN_PATH.match(clean)
         if match is None:

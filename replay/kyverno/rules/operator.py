@@ -82,6 +82,7 @@ def _seconds(value: JSON) -> int | None:
     if not _is_number(value):
         return None
     whole = truncated(value) if isinstance(value, float) else value
+    # Go multiplies int64 durations without a check of overflow.
     return (whole * SECOND + 2**63) % 2**64 - 2**63
 
 
@@ -285,6 +286,7 @@ def _all_in_range(keys: list[str], value: str) -> bool:
 
 
 def _any_not_in_range(keys: list[str], value: str) -> bool:
+    # `1!-5` is the pattern of numbers outside of a range.
     outside = value.replace("-", "!-", 1)
     return any(matches_pattern(key, outside) for key in keys)
 

@@ -221,6 +221,7 @@ def _digest_problem(place: str, rule: Rule, spec: Rule) -> str | None:
     """Return the error of a `verifyImages` rule that writes digests without enforcing, or None."""
     action = str(spec.get("validationFailureAction") or "Audit")
     for index, entry in enumerate(rule.get("verifyImages") or ()):
+        # Kyverno keeps the action of one entry for the next ones without their own.
         action = str(entry.get("failureAction") or action)
         if action.lower() == "audit" and entry.get("mutateDigest") is not False:
             text = "mutateDigest must be set to false for ‘Audit’ failure action"  # noqa: RUF001 - Kyverno's quotation marks
@@ -424,6 +425,7 @@ def _has_text_labels(rule: Rule) -> bool:
     validation, mutation = as_map(rule.get("validate")), as_map(rule.get("mutate"))
     patterns = [validation.get("pattern"), mutation.get("patchStrategicMerge")]
     patterns += validation["anyPattern"] if isinstance(validation.get("anyPattern"), list) else []
+    # Kyverno looks only at the first loop.
     for loop in (validation.get("foreach") or ())[:1]:
         patterns.append(loop.get("pattern"))
     for loop in (mutation.get("foreach") or ())[:1]:

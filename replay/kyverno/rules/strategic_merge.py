@@ -130,6 +130,7 @@ def _list_directive(patch: JSON) -> tuple[str, JSON]:
         return "merge", patch
     for item in patch:
         if isinstance(item, dict) and item.get(_DIRECTIVE) is not None:
+            # A directive beside other fields is about that item, not about the list.
             if len(item) > 1:
                 return "merge", patch
             value = item[_DIRECTIVE]
