@@ -186,6 +186,7 @@ def load_bundle(
     if through_api:
         api = load_api_documents(path, _read(through_api), created, mixed=True, gates=gates, is_applied=True)
     engine = {each.key: each for each in found if is_engine_object(each.value)}
+    # The kinds of other versions are not known here, so only the newest server can be said to lack one.
     unserved = [each for each in found if created == NEWEST and _is_unserved(each.value)]
     rest = {
         each.key: each

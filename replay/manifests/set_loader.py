@@ -215,6 +215,7 @@ def _directory_set(path: Path, version: KubernetesVersion, created: KubernetesVe
     ignored = server.file_names
     directories = {plugin: load_directory(path, plugin, version, mixed=True, ignored=ignored) for plugin in CHAIN_ORDER}
     for loaded in directories.values():
+        # Only a plugin that finds something asks for static manifests.
         if loaded.objects or loaded.refusals:
             require_static(path, version, server.gates)
     used = {p: d for p, d in directories.items() if d.objects or d.refusals}

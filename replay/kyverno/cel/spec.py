@@ -273,6 +273,7 @@ def read_spec(obj: Mapping[str, Any], type_: type[_S]) -> _S:
     try:
         return msgspec.convert(obj.get("spec"), type_)
     except msgspec.ValidationError as error:
+        # Null is accepted only because Go reads it as an absent field, so the text does not offer it.
         text, _, place = str(error).replace(" | null`", "`").partition(" - at ")
         path = "spec" + place.strip("`").removeprefix("$")
         raise PolicyError([f"{path}: Invalid value: {text[0].lower()}{text[1:]}"]) from None

@@ -198,6 +198,7 @@ def _resources(discovery: Discovery, kinds: Iterable[str]) -> tuple[Resource, ..
             raise UnsaidError(f"the kind `{kind}` is not known: give its CustomResourceDefinition in --cluster")
         found.update(dict.fromkeys(own))
     if _PODS in found:
+        # Kyverno adds this subresource to its webhook for each rule about pods.
         found[_EPHEMERAL] = None
     return tuple(found)
 
@@ -274,6 +275,7 @@ def _selected(selector: Mapping[str, Any], labels: str) -> Formula:
 
     for key, value in wanted.items():
         found = f"{place(key)}.orValue('')"
+        # A value that is not empty differs from the default, so the label need not be tested for.
         has = TRUE if value else Formula(f"{place(key)}.hasValue()")
         conditions.append(all_of(has, compared(found, "==", literal(str(value)))))
     for each in selector.get("matchExpressions") or ():

@@ -79,6 +79,7 @@ def read_yaml(document: bytes, first_line: int = 1) -> YAMLDocument:
         return YAMLDocument(Scalar(Position(first_line, 1), None), ())
     decoder = _Decoder(first_line)
     node = decoder.decode(root)
+    # The server converts to JSON after decoding, where it meets keys before it writes values.
     for refusal in (*decoder.key_refusals, *decoder.value_refusals):
         raise refusal
     return YAMLDocument(node, tuple(decoder.duplicates))
@@ -219,6 +220,7 @@ class _Decoder:
     def _count(self) -> None:
         self._decoded += 1
         self._aliased += bool(self._expanding)
+        # The figures are those of the Go decoder, which guards against exponential expansion.
         if self._aliased > 100 and self._decoded > 1000 and self._aliased / self._decoded > self._allowed_ratio():
             raise YAMLSyntaxError("yaml: document contains excessive aliasing", Position(self._first_line, 1))
 
