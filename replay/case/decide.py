@@ -44,7 +44,7 @@ class Answers(Struct, frozen=True):
         for answer in self.answers:
             if _fits(answer, attributes):
                 if answer.allowed is None:
-                    return Missing("authorizer", answer.reason or "the case does not tell its answer")
+                    return Missing("authorizer", answer.reason or "the case does not state its answer")
                 return AuthorizationDecision(answer.allowed, answer.reason, answer.error)
         return AuthorizationDecision(allowed=False)
 

@@ -144,4 +144,4 @@ def _read(path: Path, reader: Callable[[], CaseFile]) -> CaseSource:
         return UnreadableCases(str(path), error)
     except UNFORESEEN as error:
         reason = " ".join(f"{type(error).__name__} {error}".split())
-        return UnreadableCases(str(path), CaseError(f"is of a form that nobody foresaw: {reason}", path=str(path)))
+        return UnreadableCases(str(path), CaseError(f"has an unexpected form: {reason}", path=str(path)))

@@ -115,7 +115,7 @@ def _result(suite: str, case: Case | EngineCase, decider: CaseDecider, coverage:
         return CaseResult(suite, case.name, case.path, case.line, Status.ERROR, (error.message,))
     except UNFORESEEN as error:
         reason = " ".join(f"{type(error).__name__} {error}".split())
-        line = f"the case is of a form that nobody foresaw: {reason}"
+        line = f"the case has an unexpected form: {reason}"
         return CaseResult(suite, case.name, case.path, case.line, Status.ERROR, (line,))
     status = Status.FAILED if lines else Status.PASSED
     return CaseResult(suite, case.name, case.path, case.line, status, tuple(lines))

@@ -51,9 +51,9 @@ class Focus(Struct, frozen=True):
     def notes(self) -> Iterator[str]:
         """Yield notes for a partial replay."""
         if self.text:
-            yield f"{self.text}: all else was left out, and what would follow from it is not told apart"
+            yield f"{self.text}: other requests were skipped, so consequences of them count as direct"
         if self.policies:
-            yield "policies that were left out and validate are taken to admit everything"
+            yield "skipped validating policies count as if they admit everything"
 
 
 class Options(Struct, frozen=True, kw_only=True):

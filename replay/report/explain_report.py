@@ -196,8 +196,8 @@ def _facts(explained: Explained, zone: tzinfo) -> Iterator[Fact]:
     dry = ", dry run" if attributes.dry_run else ""
     workspace, own, planned = explained.decided_in
     if workspace:
-        text = f"decided by the policies of {own or 'nobody knows whom'}"
-        text += f", with the candidate by those of {planned or 'nobody knows whom'}" if planned != own else ""
+        text = f"decided by the policies of {own or 'an unknown workspace'}"
+        text += f", with the candidate by those of {planned or 'an unknown workspace'}" if planned != own else ""
         yield Fact("Workspace", inert(workspace), inert(text))
     yield Fact("Request", inert(f"{attributes.operation} {resource} {where}"), inert(f"{kind}, {record.verb}{dry}"))
     if explained.workload:

@@ -36,13 +36,13 @@ _TITLES = {
     Actor.WEBHOOK: ("By webhooks", "Their annotations hold the patch."),
     Actor.POLICY: (
         "By mutating policies",
-        "Policies leave no annotation: these are what the current set makes of the request, and the stored object shows.",
+        "Policies leave no annotation. The baseline makes these changes, and the stored object shows them.",
     ),
     Actor.UNKNOWN: (
-        "By nobody that is known",
+        "By an unknown cause",
         (
-            "Neither an annotation of a webhook nor a policy of the current set tells of these: a built-in plugin or default that "
-            "is not reproduced here, or a policy that the given set lacks."
+            "No annotation of a webhook and no policy of the baseline explains these changes. The cause is a built-in plugin or default that "
+            "`replay` does not reproduce, or a policy that the baseline lacks."
         ),
     ),
     Actor.PLUGIN: ("By built-in plugins", "ServiceAccount, Priority, DefaultTolerationSeconds and the like."),

@@ -101,7 +101,9 @@ def scan_screen(scan: Scan) -> Document:
 def _facts(scan: Scan) -> Iterable[Fact]:
     shown = sum(each.is_shown for each in scan.objects)
     whom = f"{number(shown)} as their last writer in the log, the others as {inert(scan.named_user)}"
-    yield Fact("Objects", number(len(scan.objects)), whom if scan.operation != _BACKGROUND else "as created by nobody")
+    yield Fact(
+        "Objects", number(len(scan.objects)), whom if scan.operation != _BACKGROUND else "as created without a user"
+    )
     newly = sum(not each.current.denials for each in scan.breaches)
     in_force = f"{number(newly)} of these are not {_done(scan)} by the baseline"
     tone = Tone.BAD if scan.breaches else Tone.GOOD

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import UTC
 from io import StringIO
@@ -209,14 +210,16 @@ def test_the_newest_kept_report_that_ends_before_the_period_is_compared_with(tmp
 
 def test_the_documented_fields_are_those_that_are_written() -> None:
     readme = (Path(__file__).parents[2] / "reports" / "README.md").read_text(encoding="utf-8")
-    table_text = readme.partition("## The JSON of `replay report`")[2]
-    documented = {
-        name
-        for line in table_text.splitlines()
-        if line.startswith("| `")
-        for name in line.split("|")[1].replace("\u2020", "").replace("`", "").replace(" ", "").split(",")
-    }
-    assert documented - {"promotions[].owners", "workspaces", "atRest"} == set(orjson.loads(weekly_json(result())))
+    report, _, promotion = readme.partition("## The JSON of `replay report`")[2].partition("An entry of `promotions`")
+    written = orjson.loads(weekly_json(result()))
+    assert _documented(report) - {"workspaces", "atRest"} == set(written)
+    assert _documented(promotion) == set(written["promotions"][0])
+
+
+def _documented(text: str) -> set[str]:
+    """The fields in the first column of the tables of a text."""
+    cells = (line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
 @pytest.mark.parametrize(

@@ -302,7 +302,7 @@ def _user(fields: Fields) -> UserInfo:
 def _missing(fields: Fields) -> Iterator[Missing]:
     for index, value in enumerate(fields.items("missing")):
         missing = Fields.at(fields.document, f"{fields.where('missing')}[{index}]", value, MISSING_FIELDS)
-        yield Missing(missing.text("path"), missing.text("reason", "the case does not tell it"), missing.text("fix"))
+        yield Missing(missing.text("path"), missing.text("reason", "the case does not state it"), missing.text("fix"))
 
 
 def _answer(answer: Fields, allowed: bool | None) -> AuthorizerReply:

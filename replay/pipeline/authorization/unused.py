@@ -90,7 +90,7 @@ def permission_uses(
     """
     if manifests.folders is not None:
         raise ReplayError(
-            "workspaces of kcp have RBAC of their own, of which the log does not tell enough", path="--unused"
+            "workspaces of kcp have their own RBAC, and the log does not record enough of it", path="--unused"
         )
     job = past_job(store, manifests)
     chains = Chains(job.cluster, sides(manifests.authorization)[:1], began=job.began)

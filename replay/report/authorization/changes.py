@@ -30,7 +30,7 @@ _WORDS = {
     AuthorizationOutcome.NEWLY_UNKNOWN: "no longer known",
     AuthorizationOutcome.NEWLY_ALLOWED: "newly allowed",
     AuthorizationOutcome.NO_LONGER_FAILING: "forbidden instead of failing",
-    AuthorizationOutcome.DECIDED_BY_ANOTHER: "decided by somebody else",
+    AuthorizationOutcome.DECIDED_BY_ANOTHER: "decided by another authorizer",
 }
 _LOCKING_OUT = (AuthorizationOutcome.NEWLY_FORBIDDEN, AuthorizationOutcome.NEWLY_FAILING)
 ChangeViews = Sequence[tuple[str, str, Callable[[AuthorizationCell], str]]]
@@ -249,8 +249,8 @@ def unused_section(summary: AuthorizationSummary, rows: int) -> Section | None:
     more = [f"… and {number(rest)} more"] if rest else []
     text = "\n".join([*map(inert, shown), *more])
     lead = (
-        f"{plural(len(summary.unused), 'binding')} allowed no request of this log: nobody used what they give, or another "
-        "authorizer or a binding of the whole cluster allowed it before. What is needed less often than the log is long is among them."
+        f"{plural(len(summary.unused), 'binding')} allowed no request of this log. No one used their permissions, or another "
+        "authorizer or a cluster-wide binding allowed the requests first. Permissions that are needed less often than the log is long are among them."
     )
     return Section("unused-bindings", "What could be revoked", lead, (Listing("", text),), quiet=True)
 
