@@ -212,9 +212,11 @@ def _by_workspace(scenario: Scenario) -> Manifests:
     if now is None and scenario.rehearses:  # what the snapshot holds is in force before and after
         now = folders.cluster
     current = None if now is None else union(now.values())
-    candidate = None if planned is None else union({**(now or {}), **planned}.values())
+    candidate = current if planned is None and scenario.rehearses else None
+    if planned is not None:
+        candidate = union({**(now or {}), **planned}.values())
     if scenario.down or scenario.current_down:
-        current, candidate = with_outage((current, candidate or current), scenario.current_down, scenario.down)
+        current, candidate = with_outage((current, candidate), scenario.current_down, scenario.down)
     return Manifests(
         scenario.versions,
         tuple(snapshot_of(folders.cluster, folders.names(()))),

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from replay.admission.decision import Verdict
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError
+from replay.pipeline.forensic.explain import explain
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
@@ -24,6 +26,7 @@ OLD, NEW = KubernetesVersion(1, 36), KubernetesVersion(1, 37)
 INTENT = "object.spec.intent != ''bad''"
 NOT_OPTIONAL = "object.spec.intent.orValue(''x'') != ''bad''"
 """1.36 returns the value, 1.37 has no such overload."""
+DENIED_BY_NEW = "baa9fb1b-6f04-4100-973d-a7b7cb4dd33a"
 NEWER = "format.named(''dns1123Label'').hasValue()"
 """1.30 has no formats."""
 
@@ -94,3 +97,18 @@ def test_webhooks_that_only_the_snapshot_holds() -> None:
         answer(SAMPLE / "current", down=("nobody",))
     with pytest.raises(ReplayError, match="there are: none"):
         answer(None, down=("nobody",))
+
+
+def test_a_request_is_explained_on_both_minors(tmp_path: Path) -> None:
+    scenario = Scenario(
+        (str(SAMPLE / "audit.jsonl.zst"),),
+        current=sets(tmp_path, NOT_OPTIONAL),
+        cluster=SAMPLE / "cluster",
+        version=OLD,
+        candidate_version=NEW,
+    )
+    explained = explain(scenario, DENIED_BY_NEW, lambda _what, _done, _total: None)
+    assert [(each.name, each.decision.verdict) for each in explained.sets] == [
+        ("current", Verdict.ADMITTED),
+        ("candidate", Verdict.DENIED),
+    ]
