@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from replay.admission.builtin.resource_quota.evaluator import counted_resources
 from replay.compare.result import RunResult
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
@@ -212,3 +213,22 @@ def test_a_pod_whose_end_the_candidate_refuses_is_counted_after_other_writes(tmp
     found, _ = replayed(lines, tmp_path, NO_STATUS)
     denied = [[each["policy"] for each in line["candidate"]["denials"]] for line in found]
     assert denied == [[], [], ["no-status"], [], ["ResourceQuota"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "resources"),
+    [
+        ("pods", {"pods"}),
+        ("limits.memory", {"pods"}),
+        ("services.nodeports", {"services"}),
+        ("configmaps", {"configmaps"}),
+        ("count/configmaps", {"configmaps"}),
+        ("count/deployments.apps", {"deployments.apps"}),
+        ("count/pods", {"pods"}),
+        ("gold.storageclass.storage.k8s.io/requests.storage", {"persistentvolumeclaims"}),
+        ("requests.nvidia.com/gpu", {"pods"}),
+        ("unknown", set()),
+    ],
+)
+def test_which_objects_use_something_of_a_quota(name: str, resources: set[str]) -> None:
+    assert {str(each) for each in counted_resources([name])} == resources

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.resource_quota.book import QuotaBook
+from replay.admission.builtin.resource_quota.evaluator import counted_resources
 from replay.admission.builtin.resource_quota.plugin import RESOURCE_QUOTA, ResourceQuota
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Undetermined
@@ -23,8 +24,9 @@ from replay.admission.effects import ADMITTED, Effects, joined
 from replay.admission.ordered.builtin import cluster_of, note, run_stateful_phase
 from replay.admission.ordered.registry import BUILTIN_PLUGINS, rules_criteria
 from replay.audit.store import Store
+from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import Attributes
+from replay.kube.attributes import Attributes, Missing
 from replay.kube.overlay import objects_by_kind
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
@@ -35,6 +37,7 @@ from replay.pipeline.replay.order import DELETE_COLLECTION, LoggedRequest, in_or
 from replay.pipeline.replay.quota import QuotaLedger
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.record.known import GONE, get
 from replay.world.elsewhere import Elsewhere
 
 RequestKey = tuple[int, int]
@@ -176,7 +179,9 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
                 if book is not None:
                     open_book(book, namespaces, cluster, begin)
             quotas = QuotaLedger(chain, own, cluster, elsewhere, gate.refused, gate.let_in, is_whole)
-            predicates.append(_WRITES if namespaces is None else both(_WRITES, _within(namespaces)))
+            followed = _WRITES if namespaces is None else both(_WRITES, _within(namespaces))
+            hard = _hard_names(sets, cluster) if namespaces is not None else None
+            predicates.append(followed if hard is None else both(followed, _counted(hard)))
             continue
         books.append(tuple(None if each is None else ChargeBounds(each, copy.deepcopy(each)) for each in plugins))
         predicates.append(coarse_predicate(rules_criteria(plugin.type), mapper))
@@ -193,6 +198,32 @@ _WRITES = Predicate("(verb in ('create', 'update', 'patch', 'delete', 'deletecol
 def _within(namespaces: Iterable[str]) -> Predicate:
     names = tuple(sorted(namespaces))
     return Predicate(f'("namespace" in ({", ".join("?" * len(names))}))', names)
+
+
+def _counted(hard: Iterable[str]) -> Predicate:
+    """Select writes to what quotas count, and creations of what may own it."""
+    resources = sorted((each.group, each.resource) for each in counted_resources(hard))
+    sql = " or ".join([f"(api_group = ? and resource = ? and {_HAS_OBJECT})"] * len(resources) + [_MAY_OWN])
+    return Predicate(f"({sql})", tuple(part for each in resources for part in each))
+
+
+_HAS_OBJECT = "subresource not in ('binding', 'exec', 'attach', 'portforward', 'proxy')"
+_MAY_OWN = "(verb = 'create' and subresource = '' and resource <> 'events')"
+
+
+def _hard_names(sets: Sequence[ManifestSet], cluster: Cluster) -> set[str] | None:
+    """Return what the quotas of the log and of all sets ever limit; None where that is not known."""
+    quotas: list[JSON] = []
+    for manifests in sets:
+        quotas += objects_by_kind(manifests.objects).get(("", "ResourceQuota"), {}).values()
+    for _, _, namespace, name in cluster.keys(RESOURCE_QUOTA):
+        history = cluster.history(RESOURCE_QUOTA, namespace, name)
+        for place in range(len(history.effects) if history is not None else 0):
+            state = history.after(place) if history is not None else GONE
+            if isinstance(state, Missing) or any(hole.path[:1] != ("metadata",) for hole in state.holes):
+                return None
+            quotas.append(state.value)
+    return {name for quota in quotas for part in ("spec", "status") for name in get(quota, (part, "hard")) or ()}
 
 
 def _namespaces(plugins: Sequence[Plugin | None], sets: Sequence[ManifestSet], cluster: Cluster) -> set[str] | None:

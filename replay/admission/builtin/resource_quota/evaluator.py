@@ -83,6 +83,17 @@ def evaluator_of(resource: GroupResource) -> Evaluator:
     return Evaluator(_is_created, names.__contains__, lambda _, __: names, reads_objects=False)
 
 
+def counted_resources(names: Iterable[str]) -> frozenset[GroupResource]:
+    """Return the resources whose objects use something of a quota with some names."""
+    counted: set[GroupResource] = set()
+    for name in names:
+        counted |= {resource for resource, evaluator in _SPECIAL.items() if evaluator.counts(name)}
+        resource, _, group = name.removeprefix("count/").partition(".")
+        if name.startswith("count/") or name in _ALIASES:
+            counted.add(GroupResource(group, resource))
+    return frozenset(counted)
+
+
 def count_name(resource: GroupResource) -> str:
     """Return the name of a count quota, for example `count/deployments.apps` (`ObjectCountQuotaResourceNameFor`)."""
     return f"count/{resource.resource}.{resource.group}".removesuffix(".")
