@@ -55,6 +55,7 @@ class _Compiler(ExpressionCompiler):
 
     def compile(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
         """Compile an expression, which sees the variables declared before it."""
+        # Not shared with native policies, whose expressions see other names.
         return self.compiled_here(kind, expression)
 
     def _env(self, kind: ExpressionKind) -> Env:

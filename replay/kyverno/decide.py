@@ -181,6 +181,7 @@ class _Decider:
             resource.get("group") or "", resource.get("version") or "", resource.get("resource") or ""
         )
         own = GroupVersionKind(kind.get("group") or "", kind.get("version") or "", kind.get("kind") or "")
+        # For a subresource this is the kind of its parent.
         top = self._discovery.kind(gvr) or own
         made = Request(request, top, requester_of(request, self._lister), self._library, self._images)
         made.namespace_of = self._cluster.namespace

@@ -128,6 +128,7 @@ def homogeneous_literals(ast: Ast, diagnostics: Diagnostics) -> None:
     Arguments of `format` are exempt.
     """
     exempt = _inside_format(ast.expr)
+    # As in cel-go, the findings about all lists come before those about maps.
     nodes = [node for node in descendants(ast.expr) if node.id not in exempt]
     for node in nodes:
         if isinstance(node, ListExpr):

@@ -136,6 +136,7 @@ class Substitutions:
     def _assignable(self, left: Type, right: Type) -> bool:  # noqa: PLR0911 - one rule after another, as upstream
         if right.kind is Kind.TYPE_PARAM:
             valid, bound = self._valid_substitution(left, right)
+            # Otherwise the left type may be a parameter too, and bind the right one.
             if valid or bound:
                 return valid
         if left.kind is Kind.TYPE_PARAM:
@@ -221,6 +222,7 @@ class OverloadResolver:
         match = self._cache.get(key)
         if match is not None:
             ids, result, used = match
+            # Numbers go on as without the cache, because error messages can show them.
             self._type_variables += used
             return ids, result
         variables_before = self._type_variables

@@ -151,6 +151,7 @@ class _Parser:
         kind = self.kinds[self.at]
         if kind not in (lexer.EXCLAM, lexer.MINUS):
             return self.member()
+        # The sign belongs to the number, because the least int has no positive counterpart.
         if kind == lexer.MINUS and self.kinds[self.at + 1] in (lexer.NUM_INT, lexer.NUM_FLOAT):
             return self.member()
         start = self.starts[self.at]
@@ -158,6 +159,7 @@ class _Parser:
         while self.kinds[self.at] == kind:
             self.at += 1
             count += 1
+        # cel-go drops pairs of one prefix without giving them an id.
         if count % 2 == 0:
             return self.member()
         id_ = self.factory.new_id(start)

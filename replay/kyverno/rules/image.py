@@ -73,6 +73,7 @@ class ImageDefaults(Struct, frozen=True):
 def image_info(image: str, defaults: ImageDefaults) -> ImageInfo:
     """Parse an image reference (`GetImageInfo`). Raises ImageError."""
     first, slash, _ = image.partition("/")
+    # As in Docker, the first part is a registry only if it cannot be a part of a path.
     is_domain = slash and (set(".:") & set(first) or first == "localhost" or first != first.lower())
     full = image if is_domain else f"{defaults.registry}/{image}"
     match = _REFERENCE.fullmatch(full) if len(full) <= _LONGEST_REFERENCE else None

@@ -12,6 +12,7 @@ from replay.kube.quantity import QuantityError, parse_quantity
 from replay.kyverno.rules.go_value import equal, fixed, known, parse_float, parse_integer, scientific, truncated
 from replay.kyverno.wildcard import matches_wildcard
 
+# The `|` in the class is Kyverno's.
 _NUMBER = r"([-|+]?\d+(?:\.\d+)?[A-Za-z]*)"
 IN_RANGE = re.compile(rf"{_NUMBER}-{_NUMBER}", re.ASCII)
 NOT_IN_RANGE = re.compile(rf"{_NUMBER}!-{_NUMBER}", re.ASCII)
