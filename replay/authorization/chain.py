@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from replay.authorization.abac import NO_MATCH, ABACPolicy
 from replay.authorization.configuration import AuthorizationConfiguration, AuthorizerConfiguration, mode_configuration
 from replay.authorization.match_condition import ConditionResults, WebhookConditions
-from replay.authorization.node_authorizer import NodeAuthorizer
-from replay.authorization.node_graph import Graph
+from replay.authorization.node_authorizer import Graph, NodeAuthorizer
 from replay.authorization.question import Question
 from replay.authorization.trace import (
     INTERNAL_ERROR,

@@ -16,7 +16,7 @@ from replay.audit.event import RequestRecord
 from replay.authorization.chain import DEFAULT_CONFIGURATION, AuthorizerChain, ChainBuilder
 from replay.authorization.configuration import AuthorizationConfiguration
 from replay.authorization.manifest import AuthorizationManifests, RBACKey, deleted_keys
-from replay.authorization.node_graph import NodeGraph
+from replay.authorization.node_authorizer import NodeGraph
 from replay.authorization.state import (
     ChangingObject,
     GraphAt,

@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from replay.authorization.abac import ABACPolicy, PolicyFileError, read_policies
-from replay.authorization.configuration import AuthorizationConfiguration, AuthorizerConfiguration, AuthorizerWebhook
+from replay.authorization.configuration import (
+    TYPES,
+    WEBHOOK,
+    AuthorizationConfiguration,
+    AuthorizerConfiguration,
+    AuthorizerWebhook,
+)
 from replay.authorization.start import kubeconfig_error
-from replay.authorization.validation import TYPES, WEBHOOK
 from replay.cellib.version import KubernetesVersion
 from replay.checkout import require_inside
 from replay.errors import ManifestError

@@ -12,13 +12,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from replay.authorization.configuration import (
+    WEBHOOK,
     AuthorizationConfiguration,
     AuthorizerConfiguration,
     ConfigurationError,
     ServerFiles,
     read_configuration,
+    validate_configuration,
+    validate_names,
 )
-from replay.authorization.validation import WEBHOOK, validate_configuration, validate_names
 from replay.cellib.version import KubernetesVersion
 from replay.go.format import quote
 from replay.json import JSON

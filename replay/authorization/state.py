@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from replay.audit.event import RequestRecord
 from replay.authorization.manifest import RBACKey, laid_over, rbac_key
-from replay.authorization.node_graph import GRAPH_KINDS, POD, NodeGraph, Vertex, vertex_of
+from replay.authorization.node_authorizer import GRAPH_KINDS, POD, NodeGraph, Vertex, vertex_of
 from replay.go.time import timestamp
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject

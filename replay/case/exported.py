@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import yaml
 from msgspec import Struct
 
-from replay.admission.decision import Decision, Denial
+from replay.admission.decision import Decision, Denial, Verdict
 from replay.admission.webhook.answer import CALL_ANNOTATIONS
 from replay.case.attributes import VALIDATED
 from replay.case.case import AuthorizerReply, CaseError
@@ -14,6 +19,7 @@ from replay.case.difference import plain
 from replay.case.form.own import API_VERSION, KIND
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
+from replay.manifests.read.yaml_reader import UnresolvableError, resolve_scalar
 
 
 class UnrepresentableError(CaseError):
@@ -172,3 +178,124 @@ def _denial_json(denial: Denial) -> dict[str, JSON]:
         "reason": denial.reason,
         "code": denial.code,
     }
+
+
+# A case as a file of `kind: Cases`.
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML dumper without anchors, which a reader would have to follow. Texts with several lines become blocks."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Return True for values other than null."""
+        return data is not None
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Return a text node. Texts such as `y` and `0o7` are quoted, because Kubernetes' YAML readers read other types."""
+    is_block = "\n" in text and not any(line.endswith((" ", "\t")) for line in text.splitlines())
+    style = "|" if is_block else None if _is_plain(text) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text without quotes is read as a text."""
+    try:
+        return resolve_scalar(text, "", implicit=True) == text
+    except UnresolvableError:
+        return False
+
+
+_Dumper.add_representer(str, _text)
+
+
+def yaml_text(value: JSON) -> str:
+    """Return a value as YAML, with fields in their order."""
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
+
+
+def case_text(exported: Exported, case: dict[str, JSON], beside: Path | None = None) -> str:
+    """Return the file of a case. Paths of policies are relative to the directory `beside`."""
+    document = exported.document(case)
+    if beside is not None and exported.policy_paths:
+        document["policies"] = [os.path.relpath(path, beside.absolute()) for path in exported.policy_paths]
+    return yaml_text(document)
+
+
+# The single policy that makes a decision, for tools that test one policy.
+
+_MUTATING = "MutatingAdmissionPolicy"
+
+
+class SinglePolicy(Struct, frozen=True):
+    """A policy with the binding that made the decision, as manifests."""
+
+    policy: JSON
+    binding: JSON | None
+
+    @property
+    def name(self) -> str:
+        """Name of the policy."""
+        return str(self.policy["metadata"]["name"])
+
+    @property
+    def mutates(self) -> bool:
+        """Whether the policy mutates."""
+        return bool(self.policy["kind"] == _MUTATING)
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """All its expressions."""
+        return tuple(_expressions(self.policy["spec"]))
+
+    @property
+    def configurations(self) -> tuple[str, ...]:
+        """The expressions of its apply configurations."""
+        mutations = self.policy["spec"].get("mutations") or ()
+        configurations = (each.get("applyConfiguration") for each in mutations)
+        return tuple(each["expression"] for each in configurations if each)
+
+
+def alone(exported: Exported) -> SinglePolicy:
+    """Return the first policy that denies, or the only one that mutates. Raises UnrepresentableError if there is none."""
+    decision = exported.decision
+    if decision.verdict is Verdict.UNDETERMINED:
+        raise UnrepresentableError("it cannot say that a decision is undetermined")
+    acting = list(dict.fromkeys((each.policy, each.binding) for each in decision.denials or decision.mutated))
+    if not acting:
+        raise UnrepresentableError("nothing is denied or mutated")
+    if len(acting) > 1 and not decision.denials:
+        raise UnrepresentableError(f"{len(acting)} policies change the object, and it asks one at a time")
+    policy, binding = acting[0]
+    policies = {(obj["kind"], obj["metadata"]["name"]): _as_written(obj) for obj in exported.policies}
+    own = next((obj for (kind, name), obj in policies.items() if name == policy and kind.endswith("Policy")), None)
+    if own is None:
+        raise UnrepresentableError(f"`{policy}` is no policy but a webhook")
+    return SinglePolicy(own, policies.get((f"{own['kind']}Binding", binding)))
+
+
+def _as_written(obj: JSON) -> JSON:
+    """Return a policy without the fields that only a stored object has."""
+    metadata = {name: obj["metadata"][name] for name in ("name", "labels") if obj["metadata"].get(name)}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, "spec": obj.get("spec") or {}}
+
+
+def _expressions(value: JSON) -> list[str]:
+    expressions: list[str] = []
+    if isinstance(value, dict):
+        for name, part in value.items():
+            expressions += (
+                [part] if name.lower().endswith("expression") and isinstance(part, str) else _expressions(part)
+            )
+    elif isinstance(value, list):
+        for part in value:
+            expressions += _expressions(part)
+    return expressions
+
+
+_OPTIONAL = re.compile(r"\.\?|\[\?|\boptional\.|\.orValue\(|\.hasValue\(|\{\s*\?")
+
+
+def uses_optionals(policy: SinglePolicy) -> bool:
+    """Return whether an expression uses optional values."""
+    return any(_OPTIONAL.search(expression) for expression in policy.expressions)

@@ -13,9 +13,8 @@ from replay.cel.ast.walk import with_deep_stack
 from replay.cel.check.estimate import estimate
 from replay.cel.compiled.codegen import Compiled, compile_expression
 from replay.cel.compiled.emitter import MessageProvider, NotCompiledError
-from replay.cel.declare.cost import CostTracker
+from replay.cel.declare.cost import ANY_SIZE, CostTracker, Range
 from replay.cel.declare.dispatcher import Dispatcher
-from replay.cel.declare.estimate import ANY_SIZE, Range
 from replay.cel.strict.frame import Frame
 from replay.cel.strict.step import Step
 from replay.cel.strict.trace import Trace, TracingTracker

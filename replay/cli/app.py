@@ -19,8 +19,7 @@ import typer
 from replay.checkout import TRUST_VARIABLE
 from replay.cli.project.command import UNTRUSTED
 from replay.cli.project.commands import Commands
-from replay.cli.project.defaults import default_map, project_values
-from replay.cli.project.file import find_project_file, read_project_file
+from replay.cli.project.file import default_map, find_project_file, project_values, read_project_file
 from replay.cli.project.trust import is_trusted, trusts_directory, untrusted_of
 from replay.distribution import VERSION
 from replay.errors import ReplayError

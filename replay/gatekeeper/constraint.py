@@ -14,7 +14,7 @@ from replay.gatekeeper.template import ConstraintTemplate, RefusedError
 from replay.go.format import float_text
 from replay.json import JSON
 from replay.kube.custom_schema import defaulted, problems, pruned, unknown_fields
-from replay.manifests.validate.match import validate_label_selector
+from replay.manifests.match_validation import validate_label_selector
 
 GROUP = "constraints.gatekeeper.sh"
 WEBHOOK, AUDIT, GATOR, NATIVE = "validation.gatekeeper.sh", "audit.gatekeeper.sh", "gator.gatekeeper.sh", "vap.k8s.io"

@@ -32,7 +32,7 @@ from replay.manifests.read.json_reader import text_from_bytes
 from replay.manifests.read.node import Mapping, Node, Position, Scalar, Sequence, node_from_json, position_of
 from replay.manifests.served import NO_GATES, Gates, decides, is_suffix_reserved, served_problem
 from replay.manifests.static_rule import STATIC_SUFFIX
-from replay.manifests.validate.kind import validate
+from replay.manifests.validation import validate
 
 _KINDS = frozenset(kind for plugin in PluginName for kind in plugin.kinds)
 _VERSIONS = ("v1", "v1beta1", "v1alpha1")

@@ -27,7 +27,7 @@ from replay.kube.admissionregistration import (
 from replay.kube.engine_policy import VALIDATION
 from replay.manifests.api_object import defaulted_api_objects
 from replay.manifests.manifest_set import label_selector, manifest_set_from_objects
-from replay.manifests.validate.kind import validate
+from replay.manifests.validation import validate
 
 CONSTRAINTS: Final = "constraints.gatekeeper.sh"
 _VERSION: Final = f"{CONSTRAINTS}/v1beta1"

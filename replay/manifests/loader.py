@@ -34,7 +34,7 @@ from replay.manifests.read.json_reader import text_from_bytes
 from replay.manifests.read.node import Mapping, Node, Position, position_of
 from replay.manifests.read.node import Sequence as NodeSequence
 from replay.manifests.static_rule import STATIC_SUFFIX, name_problem, static_problem
-from replay.manifests.validate.kind import validate
+from replay.manifests.validation import validate
 
 
 class LoadedObject(Struct, frozen=True):

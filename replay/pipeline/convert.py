@@ -21,7 +21,7 @@ from replay.manifests.read.documents import is_manifest
 from replay.manifests.read.node import node_from_json
 from replay.manifests.served import static_problem
 from replay.manifests.set_loader import error_from_finding
-from replay.manifests.validate.kind import validate
+from replay.manifests.validation import validate
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.snapshot import read_snapshot
 

@@ -25,17 +25,16 @@ from replay.case.case import Case, CaseError, Unusable
 from replay.case.decide import CaseDecider
 from replay.case.difference import differences, plain
 from replay.case.document import CaseDocument
-from replay.case.exported import Exported, UnrepresentableError
+from replay.case.exported import Exported, UnrepresentableError, case_text
+from replay.case.form.gator import gator_files
+from replay.case.form.kat import kat_files
+from replay.case.form.kubectl import kubectl_command
+from replay.case.form.kyverno import kyverno_files
 from replay.case.form.own import read_document
+from replay.case.form.review import review
 from replay.case.minimise import minimised
 from replay.case.policies import PolicyLoader, is_policy
 from replay.case.recorded import RecordingLister, recording
-from replay.case.write.gator import gator_files
-from replay.case.write.kat import kat_files
-from replay.case.write.kubectl import kubectl_command
-from replay.case.write.kyverno import kyverno_files
-from replay.case.write.own import case_text
-from replay.case.write.review import review
 from replay.cellib.version import KubernetesVersion
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import CellKey, Example, Summary

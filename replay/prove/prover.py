@@ -13,7 +13,7 @@ from replay.admission.validating.evaluation import RUNTIME_BUDGET
 from replay.cel.ast import operator
 from replay.cel.ast.tree import Call
 from replay.cel.ast.walk import descendants
-from replay.cel.declare.estimate import Range
+from replay.cel.declare.cost import Range
 from replay.cellib.environment import PER_CALL_LIMIT
 from replay.cellib.expression import CompiledExpression
 from replay.cellib.version import NEWEST, KubernetesVersion

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from replay.case.write.own import yaml_text
+from replay.case.exported import yaml_text
 from replay.json import JSON
 from replay.kyverno.migrate.rule import Migrated
 from replay.manifests.convert import Conversion

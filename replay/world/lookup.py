@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from replay.audit.event import RequestRecord, annotations_from_json
 from replay.audit.place import LogPosition
-from replay.authorization.request_info import attributes_from_uri
+from replay.authorization.question import attributes_from_uri
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind

@@ -13,8 +13,8 @@ import pytest
 
 from replay.authorization.chain import AuthorizerChain, ChainBuilder
 from replay.authorization.configuration import read_configuration
-from replay.authorization.node_graph import NodeGraph
-from replay.authorization.request_info import attributes_from_uri
+from replay.authorization.node_authorizer import NodeGraph
+from replay.authorization.question import attributes_from_uri
 from replay.authorization.webhook import recorded_answers
 from replay.cellib.version import NEWEST
 from replay.json import JSON

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from replay.authorization.node_authorizer import NodeAuthorizer, NodeVerdict
-from replay.authorization.node_graph import NodeGraph
+from replay.authorization.node_authorizer import NodeAuthorizer, NodeGraph, NodeVerdict
 from replay.authorization.trace import AuthorizerDecision
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON

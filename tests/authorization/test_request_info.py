@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from replay.authorization.case import case_from_attributes
-from replay.authorization.request_info import attributes_from_uri
+from replay.authorization.question import attributes_from_uri
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
 

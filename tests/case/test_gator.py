@@ -9,7 +9,7 @@ import yaml
 
 from replay.admission.decision import Decision, Denial, Verdict
 from replay.case.exported import Exported, UnrepresentableError
-from replay.case.write.gator import gator_files
+from replay.case.form.gator import gator_files
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource

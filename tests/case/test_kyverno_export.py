@@ -10,7 +10,7 @@ import yaml
 
 from replay.admission.decision import Decision, Denial, Mutated, Verdict
 from replay.case.exported import Exported, UnrepresentableError
-from replay.case.write.kyverno import kyverno_files
+from replay.case.form.kyverno import kyverno_files
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource

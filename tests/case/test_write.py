@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Denial, Verdict
-from replay.case.exported import Exported, UnrepresentableError
-from replay.case.write.kat import kat_files
-from replay.case.write.kubectl import kubectl_command
-from replay.case.write.own import yaml_text
+from replay.case.exported import Exported, UnrepresentableError, yaml_text
+from replay.case.form.kat import kat_files
+from replay.case.form.kubectl import kubectl_command
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.manifests.go_type.decode import plain

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from replay.cel.declare.cost import ONE, CallEstimate, Estimates, Range
 from replay.cel.declare.dispatcher import Dispatcher, is_assignable, merged_functions, no_such_overload
-from replay.cel.declare.estimate import ONE, CallEstimate, Estimates, Range
 from replay.cel.declare.library import Function, Library, Overload
 from replay.cel.value.types import BOOL, DYN, INT, STRING, UINT, Type, list_type, map_type, type_param
 from replay.cel.value.values import EvalError, Uint, Unknown, Value

@@ -13,7 +13,7 @@ from replay.cel.declare.macros import STANDARD_MACROS, macro_table
 from replay.cel.declare.scope import Declarations
 from replay.cel.syntax import lexer
 from replay.cel.syntax.parser import parse
-from replay.cel.syntax.recovery.entry import parse_with_recovery
+from replay.cel.syntax.recovery.tree_visitor import parse_with_recovery
 from replay.cel.value.values import Uint
 from replay.cellib.library.comprehensions import TWO_VARIABLE_MACROS
 from replay.cellib.library.optionals import OPTIONAL_MACROS

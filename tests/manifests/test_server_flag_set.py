@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replay.cellib.version import NEWEST, KubernetesVersion
-from replay.manifests.server.flag_set import FlagError, known_flags, parse_flags
+from replay.manifests.server.flags import FlagError, known_flags, parse_flags
 
 SECONDS = "--default-not-ready-toleration-seconds"
 

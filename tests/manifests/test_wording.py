@@ -8,7 +8,7 @@ import pytest
 
 from replay.cellib.version import KubernetesVersion
 from replay.manifests.defaulting import set_defaults
-from replay.manifests.validate.kind import validate
+from replay.manifests.validation import validate
 
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
 

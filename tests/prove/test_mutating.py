@@ -12,8 +12,8 @@ from replay.kube.admissionregistration import (
     Mutation,
 )
 from replay.prove.claim import Comparison
-from replay.prove.mutating import prove_mutating
 from replay.prove.prover import Prover, Settings
+from replay.prove.sets import prove_mutating
 from tests.prove.policies import DEPLOYMENTS
 
 TEAM = "Object{metadata: Object.metadata{labels: {'team': 'a'}}}"

@@ -20,7 +20,9 @@ from replay.case.case import (
     ExpectedDenial,
     Unusable,
 )
+from replay.case.difference import plain
 from replay.case.document import CaseDocument, read_documents
+from replay.case.exported import Exported, UnrepresentableError, own_annotations, user_json
 from replay.case.form.kat import OPERATIONS, user_info
 from replay.case.policies import PolicyLoader
 from replay.json import JSON, decode_json
@@ -108,3 +110,65 @@ def _patch(document: CaseDocument, text: JSON) -> tuple[JSON, ...]:
         return tuple(decode_json(base64.b64decode(str(text), validate=True)))
     except (binascii.Error, orjson.JSONDecodeError, TypeError, ValueError) as error:
         raise document.error("response.patch", f"is no base64 of a JSON patch: {error}") from error
+
+
+# A request as an `AdmissionReview` of `admission.k8s.io/v1`, with the decision as its response.
+# A review has one object. The server has two, before and after its own changes. The review has that of the deciding phase. Unknown
+# parts are left out.
+
+API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
+
+
+def review(exported: Exported) -> JSON:
+    """Return the review. Raises UnrepresentableError for an undetermined decision, which no response can state."""
+    if exported.decision.verdict is Verdict.UNDETERMINED:
+        raise UnrepresentableError("a response cannot say that a decision is undetermined")
+    return {"apiVersion": API_VERSION, "kind": KIND, "request": _request(exported), "response": _response(exported)}
+
+
+def _request(exported: Exported) -> JSON:
+    attributes, original = exported.validated, exported.original
+    kind = {"group": attributes.kind.group, "version": attributes.kind.version, "kind": attributes.kind.kind}
+    resource = {
+        "group": attributes.resource.group,
+        "version": attributes.resource.version,
+        "resource": attributes.resource.resource,
+    }
+    mutates = bool(exported.decision.mutated)
+    sub = (
+        {"subResource": attributes.subresource, "requestSubResource": attributes.subresource}
+        if attributes.subresource
+        else {}
+    )
+    return {
+        "uid": exported.uid,
+        "kind": kind,
+        "resource": resource,
+        "requestKind": kind,
+        "requestResource": resource,
+        **sub,
+        **({"name": attributes.name} if attributes.name else {}),
+        **({"namespace": attributes.namespace} if attributes.namespace else {}),
+        "operation": attributes.operation.value,
+        "userInfo": user_json(attributes.user_info),
+        "object": plain(original.object if mutates else attributes.object),
+        "oldObject": plain(attributes.old_object),
+        "dryRun": attributes.dry_run,
+        "options": plain(attributes.options),
+    }
+
+
+def _response(exported: Exported) -> JSON:
+    decision = exported.decision
+    response: dict[str, JSON] = {"uid": exported.uid, "allowed": not decision.denials}
+    if decision.denials:
+        first = decision.denials[0]
+        response["status"] = {"status": "Failure", "message": first.message, "reason": first.reason, "code": first.code}
+    if decision.warnings:
+        response["warnings"] = list(decision.warnings)
+    if annotations := own_annotations(decision):
+        response["auditAnnotations"] = annotations
+    if decision.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(orjson.dumps(list(decision.patch))).decode()
+    return response

@@ -11,10 +11,13 @@ from typing import NamedTuple
 
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
 from replay.cel.ast.walk import with_deep_stack
-from replay.cel.declare.cost import LIST_COST, MAP_COST, STRING_FACTOR, STRUCT_COST
-from replay.cel.declare.estimate import (
+from replay.cel.declare.cost import (
     ANY_SIZE,
+    LIST_COST,
+    MAP_COST,
     ONE,
+    STRING_FACTOR,
+    STRUCT_COST,
     UNBOUNDED,
     AstNode,
     CallEstimate,

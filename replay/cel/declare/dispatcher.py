@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from replay.cel.declare.cost import CallCosts, standard_costs
-from replay.cel.declare.estimate import CallEstimator, Estimates, Range
+from replay.cel.declare.cost import CallCosts, CallEstimator, Estimates, Range, standard_costs
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.declare.stdlib import IMPLEMENTATIONS, SINGLETONS, UNGUARDED
 from replay.cel.release import NEWEST_RELEASE, Release

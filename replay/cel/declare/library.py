@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-from replay.cel.declare.estimate import CallEstimator, Range
+from replay.cel.declare.cost import CallEstimator, Range
 from replay.cel.declare.macros import Macro
 from replay.cel.value.types import Type
 from replay.cel.value.values import Value

@@ -43,7 +43,7 @@ def parse(
             return parser.parse(source)
         except (_NotWellFormedError, literal.LiteralError, MacroError, RecursionError):
             pass  # read again below, to find every error
-    from replay.cel.syntax.recovery.entry import parse_with_recovery  # noqa: PLC0415 - large, and only for what is wrong
+    from replay.cel.syntax.recovery.tree_visitor import parse_with_recovery  # noqa: PLC0415 - large, and only for what is wrong
 
     return parse_with_recovery(source, macros, optional_syntax=optional_syntax, release=release)
 

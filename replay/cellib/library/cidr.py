@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from replay.cel.declare.cost import STRING_FACTOR, scaled, sizer_size
-from replay.cel.declare.estimate import ONE, AstNode, CallEstimate, CallEstimator, Range
+from replay.cel.declare.cost import ONE, STRING_FACTOR, AstNode, CallEstimate, CallEstimator, Range, scaled, sizer_size
 from replay.cel.declare.library import Args, Function, Implementation, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, INT, STRING, opaque_type

@@ -8,8 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.cel.declare.cost import LIST_COST, STRING_FACTOR, regex_cost, scaled, sizer_size
-from replay.cel.declare.estimate import ONE, AstNode, CallEstimate, CallEstimator, Range, fixed
+from replay.cel.declare.cost import (
+    LIST_COST,
+    ONE,
+    STRING_FACTOR,
+    AstNode,
+    CallEstimate,
+    CallEstimator,
+    Range,
+    fixed,
+    regex_cost,
+    scaled,
+    sizer_size,
+)
 from replay.cel.declare.library import Args, CallCost
 from replay.cel.value.bounds import Steps
 from replay.cel.value.concat import ConcatList

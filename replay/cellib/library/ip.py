@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from replay.cel.declare.cost import STRING_FACTOR
-from replay.cel.declare.estimate import ONE
+from replay.cel.declare.cost import ONE, STRING_FACTOR
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, INT, STRING, opaque_type

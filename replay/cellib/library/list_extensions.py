@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from replay.cel.ast.factory import ExprFactory
 from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr, Select
-from replay.cel.declare.cost import STRING_FACTOR, sizer_size
-from replay.cel.declare.estimate import UNBOUNDED, AstNode, CallEstimate, CallEstimator, fixed
+from replay.cel.declare.cost import STRING_FACTOR, UNBOUNDED, AstNode, CallEstimate, CallEstimator, fixed, sizer_size
 from replay.cel.declare.library import Args, Function, Implementation, Library, Overload
 from replay.cel.declare.macros import UNUSED, Macro, MacroError, expand_map, receiver
 from replay.cel.release import Release

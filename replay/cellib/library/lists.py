@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from replay.cel.declare.estimate import AstNode, CallEstimate, CallEstimator
+from replay.cel.declare.cost import AstNode, CallEstimate, CallEstimator
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.arithmetic import add
 from replay.cel.value.bounds import Steps

@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
-from replay.cel.declare.cost import REGEX_FACTOR, STRING_FACTOR, regex_cost
-from replay.cel.declare.estimate import AstNode, CallEstimate, Range
+from replay.cel.declare.cost import REGEX_FACTOR, STRING_FACTOR, AstNode, CallEstimate, Range, regex_cost
 from replay.cel.declare.library import Function, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import STRING, list_type, optional_type, struct_type

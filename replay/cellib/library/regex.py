@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from replay.cel.declare.estimate import AstNode, CallEstimate, Range, pattern_estimate
+from replay.cel.declare.cost import AstNode, CallEstimate, Range, pattern_estimate
 from replay.cel.declare.library import Function, Library, Overload
 from replay.cel.value.bounds import MAX_TEXT, UndeterminedError
 from replay.cel.value.regexp import compile_pattern, found, matchable

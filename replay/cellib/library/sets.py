@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from replay.cel.declare.cost import sizer_size
-from replay.cel.declare.estimate import ONE, CallEstimate, CallEstimator
+from replay.cel.declare.cost import ONE, CallEstimate, CallEstimator, sizer_size
 from replay.cel.declare.library import CallCost, Function, Library, Overload
 from replay.cel.value.bounds import Steps
 from replay.cel.value.equality import contains, elements

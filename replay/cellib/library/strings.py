@@ -9,8 +9,7 @@ from functools import lru_cache, partial
 from msgspec.structs import replace
 
 from replay.cel.ast.tree import Const
-from replay.cel.declare.cost import STRING_FACTOR
-from replay.cel.declare.estimate import UNBOUNDED, AstNode, CallEstimate, CallEstimator, Range, fixed
+from replay.cel.declare.cost import STRING_FACTOR, UNBOUNDED, AstNode, CallEstimate, CallEstimator, Range, fixed
 from replay.cel.declare.library import CallCost, Function, Implementation, Library, Overload
 from replay.cel.release import Release
 from replay.cel.value.bounds import check_elements, check_text, joined

@@ -7,7 +7,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from replay.cel.declare.estimate import ONE
+from replay.cel.declare.cost import ONE
 from replay.cel.declare.library import Function, Implementation, Library, Overload
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, STRING, list_type, map_type, struct_type

@@ -16,8 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from replay.checkout import require_links_inside
-from replay.cli.project.defaults import key_of
-from replay.cli.project.file import is_path, notice, path_in
+from replay.cli.project.file import is_path, key_of, notice, path_in
 
 _LITERAL = (str, Path, bool)
 

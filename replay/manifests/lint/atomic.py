@@ -12,8 +12,7 @@ from replay.cel.ast.walk import descendants
 from replay.kube.schema import Schema
 from replay.manifests.expression import CheckedExpression, ExpressionKind
 from replay.manifests.lint import catalogue
-from replay.manifests.lint.rule import named_resources
-from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
+from replay.manifests.lint.warning import LintContext, SilenceableWarning, named_resources, warned
 from replay.manifests.loader import LoadedObject
 
 

@@ -18,9 +18,8 @@ from replay.cel.env import Env
 from replay.cel.strict.folding import PlanError
 from replay.cel.value.values import Unknown, Value
 from replay.kube.attributes import Missing
-from replay.manifests.lint.cel import conjuncts
 from replay.manifests.lint.reachable import Facts, evaluator, reachable
-from replay.manifests.lint.reading import Reading, SchemaPath, path_of, reading_of
+from replay.manifests.lint.reading import Reading, SchemaPath, conjuncts, path_of, reading_of
 
 _UNKNOWN = Unknown((Missing("request", "the request is not known"),))
 

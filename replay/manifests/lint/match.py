@@ -8,12 +8,33 @@ from replay.json import JSON
 from replay.kube.admissionregistration import GROUP, RESOURCES, VIRTUAL_RESOURCES
 from replay.kube.gvk import GroupResource
 from replay.manifests.lint import catalogue
-from replay.manifests.lint.cel import mentions
-from replay.manifests.lint.rule import rules_of
-from replay.manifests.lint.selector import selects
-from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
+from replay.manifests.lint.reading import mentions
+from replay.manifests.lint.warning import LintContext, SilenceableWarning, rules_of, warned
 from replay.manifests.loader import LoadedObject
 from replay.manifests.served import SKIPPED_REVIEWS, is_enabled
+
+# Matching of selectors for warnings. Requests are matched by `replay.matching`.
+
+
+def selects(selector: JSON, obj: JSON) -> bool:
+    """Return whether a valid label selector matches an object by its labels."""
+    labels = (obj.get("metadata") or {}).get("labels") or {}
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_fits(requirement, labels) for requirement in selector.get("matchExpressions") or ())
+
+
+def _fits(requirement: JSON, labels: dict[str, str]) -> bool:
+    key, values = requirement["key"], requirement.get("values") or ()
+    match requirement["operator"]:
+        case "In":
+            return key in labels and labels[key] in values
+        case "NotIn":
+            return key not in labels or labels[key] not in values
+        case "Exists":
+            return key in labels
+    return key not in labels
+
 
 _VITAL = (
     ("coordination.k8s.io", "leases"),

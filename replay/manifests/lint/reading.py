@@ -6,7 +6,7 @@ a list. A read from a CEL optional cannot fail, so it does not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -195,3 +195,30 @@ def _roots_compared_with_null(operands: tuple[Expr, ...]) -> frozenset[SchemaPat
 def _types(origins: Iterable[Origin]) -> frozenset[SchemaPath]:
     """Return the paths of fields that select the member of a union."""
     return frozenset(path for each in origins for path in each.paths if path[-1] == _DISCRIMINATOR and len(path) > 2)
+
+
+# Facts about an expression without evaluation: the names that it reads, and the operations that it requires.
+
+
+def mentions(ast: Ast, path: SchemaPath) -> bool:
+    """Return whether the expression reads, tests or compares the path or something below it."""
+    reading = reading_of(ast)
+    return any(below[: len(path)] == path for below in reading.paths | reading.guards)
+
+
+def compared_operations(ast: Ast) -> Iterator[tuple[str, int]]:
+    """Yield the operations to which `request.operation` must be equal for a true result, with their offsets."""
+    for node in conjuncts(ast.expr):
+        if isinstance(node, Call) and node.function == operator.EQUALS:
+            for one, other in (node.args, node.args[::-1]):
+                if path_of(one) == ("request", "operation") and isinstance(other, Const):
+                    yield str(other.value), ast.positions.get(other.id, 0)
+
+
+def conjuncts(node: Expr) -> Iterator[Expr]:
+    """Yield the operands of nested `&&`, or another expression itself."""
+    if isinstance(node, Call) and node.function == operator.LOGICAL_AND:
+        for argument in node.args:
+            yield from conjuncts(argument)
+    else:
+        yield node

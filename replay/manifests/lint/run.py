@@ -2,25 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.custom_schema import is_definition
 from replay.kube.discovery import builtin_discovery
-from replay.manifests.admission_configuration import LoadedConfiguration
+from replay.manifests.admission_configuration import DEFAULT_PLUGINS, LoadedConfiguration
 from replay.manifests.api_object import RESERVED, LoadedApi
-from replay.manifests.finding import Severity
+from replay.manifests.finding import Finding, Severity
 from replay.manifests.lint import catalogue
-from replay.manifests.lint.configuration import lint_configuration
 from replay.manifests.lint.expression import lint_expressions
 from replay.manifests.lint.match import lint_match
-from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
+from replay.manifests.lint.warning import LintContext, SilenceableWarning, silenced_names, warned
 from replay.manifests.lint.webhook import lint_own_namespace, lint_webhooks
 from replay.manifests.loader import LoadedDirectory, LoadedObject
-from replay.manifests.read.node import Mapping, Scalar
+from replay.manifests.read.documents import Unreadable, read_file
+from replay.manifests.read.node import Mapping, Position, Scalar
 from replay.manifests.served import NO_GATES, Gates
 from replay.manifests.static_rule import STATIC_SUFFIX
+
+# Warnings about entries of an AdmissionConfiguration file that have no effect.
+
+_OTHER_PLUGINS = frozenset(
+    [
+        "AlwaysAdmit",
+        "AlwaysDeny",
+        "AlwaysPullImages",
+        "DenyServiceExternalIPs",
+        "EventRateLimit",
+        "ExtendedResourceToleration",
+        "ImagePolicyWebhook",
+        "LimitPodHardAntiAffinityTopology",
+        "NamespaceAutoProvision",
+        "NamespaceExists",
+        "NodeRestriction",
+        "OwnerReferencesPermissionEnforcement",
+        "PodNodeSelector",
+        "PodTolerationRestriction",
+    ]
+)
+"""Plugins that are off by default."""
+_NEXT_DOCUMENT = re.compile(rb"^(?:---|\.\.\.)(?=[\s]|\Z)", re.MULTILINE)
+
+
+def _lint_configuration(configuration: LoadedConfiguration) -> Iterator[SilenceableWarning]:
+    """Yield all warnings about the file."""
+    try:
+        data = read_file(Path(configuration.path))
+    except Unreadable:
+        return
+    silenced = silenced_names(data.decode(errors="replace"))
+    for name, message, position in _messages(configuration, data):
+        finding = Finding(Severity.WARNING, name, message, configuration.path, position)
+        yield SilenceableWarning(finding, silenced)
+
+
+def _messages(configuration: LoadedConfiguration, data: bytes) -> Iterator[tuple[str, str, Position]]:
+    names: set[str] = set()
+    for entry in configuration.entries:
+        if entry.name not in DEFAULT_PLUGINS and entry.name not in _OTHER_PLUGINS:
+            yield catalogue.UNKNOWN_PLUGIN, f"no plugin `{entry.name}` is known; the entry does nothing", entry.position
+        if entry.name in names:
+            yield catalogue.PLUGIN_TWICE, f"`{entry.name}` is configured above; this entry does nothing", entry.position
+        names.add(entry.name)
+    for marker in list(_NEXT_DOCUMENT.finditer(data)):
+        if (
+            data[: marker.start()].strip()
+            and data[marker.end() :].strip()
+            and not _only_comments(data[: marker.start()])
+        ):
+            line = data[: marker.start()].count(b"\n") + 1
+            yield catalogue.IGNORED_DOCUMENT, "a further document is not read", Position(line, 1)
+            return
+
+
+def _only_comments(data: bytes) -> bool:
+    return all(not line.strip() or line.lstrip().startswith(b"#") for line in data.splitlines())
+
 
 _OF_API_HOOKS = frozenset({catalogue.OWN_NAMESPACE})
 """Warnings that are not for static objects. Another warning says that these must not need the cluster at all."""
@@ -43,7 +104,7 @@ def lint(  # noqa: PLR0913 - all that a set may hold
     `cluster` are objects of a snapshot, `own` the objects of the set other than admission configuration, `gates` those
     of its server.
     """
-    warnings = list(lint_configuration(configuration)) if configuration is not None else []
+    warnings = list(_lint_configuration(configuration)) if configuration is not None else []
     parts: Sequence[LoadedDirectory | LoadedApi] = directories if api is None else (*directories, api)
     for directory in parts:
         context = _context(directory, version, gates, cluster, own)

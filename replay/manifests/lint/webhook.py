@@ -14,9 +14,9 @@ from replay.go.url import URLError, from_bytes, parse_url
 from replay.json import JSON
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.condition import Condition
+from replay.manifests.lint.match import selects
 from replay.manifests.lint.reachable import Facts
 from replay.manifests.lint.reading import SchemaPath
-from replay.manifests.lint.selector import selects
 from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
 from replay.manifests.loader import LoadedObject
 

@@ -13,8 +13,7 @@ import yaml
 from msgspec import Struct
 
 from replay.authorization.chain import WEBHOOK
-from replay.authorization.configuration import AuthorizationConfiguration, mode_configuration
-from replay.authorization.validation import TYPES
+from replay.authorization.configuration import TYPES, AuthorizationConfiguration, mode_configuration
 from replay.authorization.webhook import AuthorizerAnswer, AuthorizerAnswers, RecordedAnswers, recorded_answers
 from replay.errors import ReplayError
 from replay.json import JSON

@@ -14,8 +14,7 @@ from replay.audit import queries
 from replay.audit.part import user_info_from_json
 from replay.audit.store import Store
 from replay.authorization.chains import Chains, StateKey, asks_graph
-from replay.authorization.question import Question
-from replay.authorization.request_info import attributes_from_uri
+from replay.authorization.question import Question, attributes_from_uri
 from replay.authorization.trace import Authorization
 from replay.compare.authorization import (
     MOST_EXAMPLES,

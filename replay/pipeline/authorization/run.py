@@ -14,7 +14,7 @@ from replay.authorization.chain import DEFAULT_CONFIGURATION
 from replay.authorization.chains import AuthorizationSide, Chains, asks_graph, sides
 from replay.authorization.diff import diff_authorization
 from replay.authorization.manifest import dangling_bindings
-from replay.authorization.request_info import attributes_from_uri
+from replay.authorization.question import attributes_from_uri
 from replay.authorization.trace import Authorization
 from replay.cellib.version import Versions
 from replay.compare.authorization import AuthorizationSummary

@@ -1,4 +1,4 @@
-"""Loops over symbolic lists and maps, step by step up to a bound (`replay.cel.strict.fold`)."""
+"""Loops over symbolic lists and maps, step by step up to a bound (`replay.cel.strict.planner`)."""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ from typer.testing import CliRunner, Result
 
 from replay.cli.app import app
 from replay.cli.project.command import Command
-from replay.cli.project.defaults import default_map, project_values
-from replay.cli.project.file import find_project_file, read_project_file
+from replay.cli.project.file import default_map, find_project_file, project_values, read_project_file
 from replay.cli.project.init import project_text
 from replay.errors import ReplayError
 from replay.pipeline.project.around import ProjectFindings, look_around

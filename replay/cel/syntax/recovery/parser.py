@@ -9,15 +9,15 @@ enclosing rule can continue. This module runs these steps over the grammar as da
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from typing import Final
 
 from replay.cel.ast.issues import Issues
-from replay.cel.release import Release
+from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.syntax import lexer
-from replay.cel.syntax.lexer import EOF, Token
-from replay.cel.syntax.recovery import follow
+from replay.cel.syntax.lexer import EOF, LexicalError, Token
 from replay.cel.syntax.recovery.automaton import EPSILON, Automaton, StateKind, automaton
 from replay.cel.syntax.recovery.grammar import (
     REPEATED,
@@ -32,9 +32,99 @@ from replay.cel.syntax.recovery.grammar import (
     TokenMatch,
 )
 from replay.cel.syntax.recovery.prediction import NoViableAlternativeError, Predictor, RuleStack
-from replay.cel.syntax.recovery.syntax_error import AbortedError, RecognitionError, SyntaxErrors, quoted, shown
-from replay.cel.syntax.recovery.syntax_tree import Tree
-from replay.cel.syntax.recovery.token_stream import TokenStream
+from replay.cel.syntax.recovery.syntax_tree import AbortedError, RecognitionError, SyntaxErrors, Tree, quoted, shown
+
+# The tokens of a text as the recovering parser reads them.
+
+
+class _TokenStream:
+    """The visible tokens, read as late as possible: an error in the text counts only once it is reached."""
+
+    def __init__(self, text: str, report: Callable[[int, str], None], release: Release = NEWEST_RELEASE) -> None:
+        """`report` receives errors by offset and message when they are reached."""
+        self._source = lexer.tokens(text, release)
+        self._report = report
+        self._all: list[Token] = []
+        self._visible: list[Token] = []
+        self.index = 0
+
+    def look(self, offset: int) -> Token:
+        """Return the visible token `offset` places ahead, from 0. Past the end this is `EOF`."""
+        index = self.index + offset
+        visible = self._visible
+        while len(visible) <= index:
+            if visible and visible[-1].kind == EOF:
+                return visible[-1]
+            self._fetch()
+        return visible[index]
+
+    def kind(self, offset: int) -> int:
+        """Return the kind of the visible token `offset` places ahead."""
+        return self.look(offset).kind
+
+    def previous(self) -> Token | None:
+        """Return the visible token before the next one, or None at the start."""
+        return self._visible[self.index - 1] if self.index else None
+
+    def text(self, first: Token, last: Token) -> str:
+        """Return the text of tokens and of the hidden tokens between them, without text that is no token."""
+        tokens = self._all[first.ordinal : last.ordinal + 1]
+        return "".join([token.text for token in tokens if token.kind != EOF])
+
+    def _fetch(self) -> None:
+        for token in self._source:
+            if isinstance(token, LexicalError):
+                self._report(token.start, f"token recognition error at: '{token.text}'")
+                continue
+            self._all.append(token)
+            if token.kind not in (lexer.WHITESPACE, lexer.COMMENT):
+                self._visible.append(token)
+                return
+
+
+# The tokens that can come next, given the enclosing rules: the recovering parser judges a token by these sets.
+
+
+def _after(automaton: Automaton, tree: Tree) -> int:
+    """Return the state in which parsing continues after a rule."""
+    return automaton.states[tree.invoking_state].transitions[0].follow
+
+
+def _around(tree: Tree | None) -> Iterator[Tree]:
+    """Yield the rules that were invoked by another rule, from the inside out."""
+    while tree is not None and tree.invoking_state >= 0:
+        yield tree
+        tree = tree.parent
+
+
+def _expected(automaton: Automaton, state: int, tree: Tree | None) -> set[int]:
+    """Return the kinds of tokens that can come next in a state and, if rules can end there, after the enclosing rules."""
+    following = automaton.next_tokens(state)
+    kinds = set(following)
+    for rule in _around(tree):
+        if EPSILON not in following:
+            break
+        following = automaton.next_tokens(_after(automaton, rule))
+        kinds |= following
+    if EPSILON in following:
+        kinds.add(EOF)
+    kinds.discard(EPSILON)
+    return kinds
+
+
+def _recovery_set(automaton: Automaton, tree: Tree | None) -> set[int]:
+    """Return the kinds of tokens with which some enclosing rule can continue."""
+    kinds: set[int] = set()
+    for rule in _around(tree):
+        kinds |= automaton.next_tokens(_after(automaton, rule))
+    kinds.discard(EPSILON)
+    return kinds
+
+
+def _stack(automaton: Automaton, tree: Tree | None) -> RuleStack:
+    """Return the states in which parsing continues after the enclosing rules, from the inside out."""
+    return tuple([_after(automaton, rule) for rule in _around(tree)])
+
 
 MAX_RULE_DEPTH: Final = 250
 MAX_RECOVERIES: Final = 30
@@ -70,7 +160,7 @@ class _Parser:
         self.report = SyntaxErrors(issues, release).report
         self.automaton: Automaton = automaton(has_escaped_names=release >= Release.V0_23)
         self.predictor = _predictor(self.automaton)
-        self.stream = TokenStream(text, self.report, release)
+        self.stream = _TokenStream(text, self.report, release)
         self.state = -1
         self.tree: Tree | None = None
         self.precedences = [0]
@@ -100,7 +190,7 @@ class _Parser:
 
     def expected(self) -> set[int]:
         """Return the kinds of tokens that can come next, here or, if rules can end, after the enclosing rules."""
-        return follow.expected(self.automaton, self.state, self.tree)
+        return _expected(self.automaton, self.state, self.tree)
 
     def expected_text(self) -> str:
         names = [lexer.NAMES[kind] for kind in sorted(self.expected())]
@@ -108,7 +198,7 @@ class _Parser:
 
     def context(self) -> RuleStack:
         """Return the states after the enclosing rules, for prediction."""
-        return follow.stack(self.automaton, self.tree)
+        return _stack(self.automaton, self.tree)
 
     # Rules.
 
@@ -310,7 +400,7 @@ class _Parser:
                 raise self.mismatch()
         elif kind is StateKind.LOOP_BACK:
             self.report_unwanted()
-            self.consume_until(self.expected() | follow.recovery_set(self.automaton, self.tree))
+            self.consume_until(self.expected() | _recovery_set(self.automaton, self.tree))
 
     def recover_inline(self) -> Token:
         """Continue in the rule despite a wrong token: drop it if the next one fits, otherwise make up the missing one."""
@@ -324,7 +414,7 @@ class _Parser:
         finally:
             self.skipped = None
         following = self.automaton.states[self.state].transitions[0].target
-        if self.stream.kind(0) in follow.expected(self.automaton, following, self.tree):
+        if self.stream.kind(0) in _expected(self.automaton, following, self.tree):
             return self.insert_token()
         raise self.mismatch()
 
@@ -338,7 +428,7 @@ class _Parser:
                 self.consume()  # the same error at the same place: make sure that reading ends
             self.last_error_index = self.stream.index
             self.last_error_states.add(self.state)
-            self.consume_until(follow.recovery_set(self.automaton, self.tree))
+            self.consume_until(_recovery_set(self.automaton, self.tree))
         finally:
             self.skipped = None
 

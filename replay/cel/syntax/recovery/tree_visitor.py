@@ -11,17 +11,32 @@ from typing import Final
 from replay.cel.ast import operator
 from replay.cel.ast.factory import ExprFactory
 from replay.cel.ast.issues import BEFORE_START, NO_OFFSET, Issues
-from replay.cel.ast.tree import Call, Const, Expr, Ident, ListExpr, MapEntry, MapExpr, Select, StructExpr, StructField
+from replay.cel.ast.source import Source
+from replay.cel.ast.tree import (
+    Ast,
+    Call,
+    Const,
+    Expr,
+    Ident,
+    ListExpr,
+    MapEntry,
+    MapExpr,
+    Select,
+    StructExpr,
+    StructField,
+)
+from replay.cel.ast.walk import with_deep_stack
 from replay.cel.declare.macros import MacroError, MacroTable
-from replay.cel.release import Release
-from replay.cel.syntax import literal
+from replay.cel.release import NEWEST_RELEASE, Release
+from replay.cel.syntax import lexer, literal
 from replay.cel.syntax.lexer import ESCAPED_NAMES, RESERVED, Token
-from replay.cel.syntax.recovery.syntax_tree import Tree
+from replay.cel.syntax.recovery.parser import LimitError, parse_tree
+from replay.cel.syntax.recovery.syntax_tree import AbortedError, Tree
 
 MAX_DEPTH: Final = 250
 
 
-class VisitDepthError(Exception):
+class _VisitDepthError(Exception):
     """Tree that is too deep. `str()` is the server's text."""
 
 
@@ -66,10 +81,10 @@ def _unnest(tree: Tree | None) -> Tree | None:
     return None
 
 
-def expr_from_tree(
+def _expr_from_tree(
     tree: Tree, factory: ExprFactory, issues: Issues, macros: MacroTable, *, optional_syntax: bool
 ) -> Expr:
-    """Return the expression of a tree, made with `factory`. Raises `VisitDepthError`.
+    """Return the expression of a tree, made with `factory`. Raises `_VisitDepthError`.
 
     The order of ids is that of the fast parser. Missing parts become plain `Expr` nodes.
     """
@@ -87,7 +102,7 @@ class _TreeVisitor:
         self._depth = 0
 
     def visit(self, tree: Tree | None) -> Expr:
-        """Return the expression of a tree. Raises `VisitDepthError`."""
+        """Return the expression of a tree. Raises `_VisitDepthError`."""
         inner = _unnest(tree.tree("e") if tree is not None and tree.name == "start" else tree)
         visit = None if inner is None else _VISITS.get(inner.name)
         if inner is None or visit is None:
@@ -96,7 +111,7 @@ class _TreeVisitor:
             return visit(self, inner)
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise VisitDepthError("max recursion depth exceeded")
+            raise _VisitDepthError("max recursion depth exceeded")
         node = visit(self, inner)
         self._depth -= 1
         return node
@@ -369,3 +384,35 @@ _VISITS: Final[dict[str, Callable[[_TreeVisitor, Tree], Expr]]] = {
 
 _COUNTED: Final = frozenset({"expr", "relation", "calc", "Select", "MemberCall", "Index"})
 """Rules that count towards the depth of a tree."""
+
+
+# Parses text that may not be well-formed, and finds everything that the server finds wrong with it.
+
+
+def parse_with_recovery(
+    source: Source, macros: MacroTable, *, optional_syntax: bool, release: Release = NEWEST_RELEASE
+) -> Ast | Issues:
+    """Return the tree of an expression, or everything that is wrong with it."""
+    if len(source.text) > lexer.MAX_CODE_POINTS:
+        issues = Issues(source)
+        size = len(source.text)
+        message = f"expression code point size exceeds limit: size: {size}, limit {lexer.MAX_CODE_POINTS}"
+        issues.report(0, NO_OFFSET, message)
+        return issues
+    return with_deep_stack(lambda: _parse(source, macros, release, optional_syntax=optional_syntax))
+
+
+def _parse(source: Source, macros: MacroTable, release: Release, *, optional_syntax: bool) -> Ast | Issues:
+    issues = Issues(source)
+    factory = ExprFactory(release)
+    expr = None
+    try:
+        tree = parse_tree(source.text, issues, release)
+        expr = _expr_from_tree(tree, factory, issues, macros, optional_syntax=optional_syntax)
+    except (LimitError, _VisitDepthError) as error:
+        issues.report(0, NO_OFFSET, str(error))
+    except AbortedError:
+        pass  # reported where it was found
+    if issues or expr is None:
+        return issues
+    return Ast(expr, source, factory.positions, factory.macro_calls)

@@ -1,24 +1,37 @@
-"""Validation of policies and bindings (`k8s.io/kubernetes/pkg/apis/admissionregistration/validation`)."""
+"""Validation by kind, and the wording of errors in earlier server versions. The rules are the same in all versions.
+
+Wordings are from `k8s.io/kubernetes/pkg/apis/admissionregistration/validation`, and
+`k8s.io/apimachinery/pkg/util/validation` for keys and values of labels.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from replay.cel.syntax.lexer import RESERVED
+from replay.cellib.version import KubernetesVersion
+from replay.go.url import URLError, from_bytes, parse_url
 from replay.json import JSON
-from replay.kube.names import dns1035_label, dns1123_subdomain, path_segment, qualified_name
-from replay.manifests.expression import ExpressionKind, Expressions
+from replay.kube.names import WORDING, dns1035_label, dns1123_subdomain, path_segment, qualified_name, wording_of
+from replay.manifests.expression import CheckedExpression, ExpressionKind, Expressions
 from replay.manifests.field_error import FieldError, duplicate, forbidden, invalid, not_supported, required
-from replay.manifests.validate.match import (
+from replay.manifests.match_validation import (
     FAILURE_POLICIES,
+    MATCH_POLICIES,
     REINVOCATION_POLICIES,
     validate_label_selector,
     validate_match_conditions,
     validate_match_resources,
+    validate_metadata,
     validate_mutating_operations,
+    validate_rule,
 )
-from replay.manifests.validate.metadata import validate_metadata
+
+# Validation of policies and bindings (`k8s.io/kubernetes/pkg/apis/admissionregistration/validation`).
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -35,7 +48,7 @@ _DENY_AND_WARN = (
 )
 
 
-def validate_validating_policy(policy: JSON, expressions: Expressions) -> Iterator[FieldError]:
+def _validate_validating_policy(policy: JSON, expressions: Expressions) -> Iterator[FieldError]:
     """Yield the errors of a ValidatingAdmissionPolicy."""
     yield from validate_metadata(policy["metadata"])
     spec = policy["spec"]
@@ -55,7 +68,7 @@ def validate_validating_policy(policy: JSON, expressions: Expressions) -> Iterat
     yield from _validate_audit_annotations(annotations, policy["metadata"].get("name", ""), expressions)
 
 
-def validate_mutating_policy(policy: JSON, expressions: Expressions) -> Iterator[FieldError]:
+def _validate_mutating_policy(policy: JSON, expressions: Expressions) -> Iterator[FieldError]:
     """Yield the errors of a MutatingAdmissionPolicy."""
     yield from validate_metadata(policy["metadata"])
     spec = policy["spec"]
@@ -74,14 +87,14 @@ def validate_mutating_policy(policy: JSON, expressions: Expressions) -> Iterator
         yield not_supported("spec.reinvocationPolicy", reinvocation_policy, REINVOCATION_POLICIES)
 
 
-def validate_validating_binding(binding: JSON) -> Iterator[FieldError]:
+def _validate_validating_binding(binding: JSON) -> Iterator[FieldError]:
     """Yield the errors of a ValidatingAdmissionPolicyBinding."""
     yield from validate_metadata(binding["metadata"])
     yield from _validate_binding_head(binding["spec"])
     yield from _validate_actions(binding["spec"].get("validationActions") or [], "spec.validationActions")
 
 
-def validate_mutating_binding(binding: JSON) -> Iterator[FieldError]:
+def _validate_mutating_binding(binding: JSON) -> Iterator[FieldError]:
     """Yield the errors of a MutatingAdmissionPolicyBinding."""
     yield from validate_metadata(binding["metadata"])
     yield from _validate_binding_head(binding["spec"])
@@ -256,3 +269,198 @@ def _validate_actions(actions: list[str], path: str) -> Iterator[FieldError]:
         yield invalid(path, actions, _DENY_AND_WARN)
     if not actions:
         yield required(path, "at least one validation action is required")
+
+
+# Validation of webhook configurations.
+# See `k8s.io/kubernetes/pkg/apis/admissionregistration/validation` and `k8s.io/apiserver/pkg/util/webhook`.
+
+_SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_REVIEW_VERSIONS = ("v1", "v1beta1")
+_URL_FORM = "; desired format: https://host[/path]"
+
+
+def _validate_webhook_configuration(configuration: JSON, expressions: Expressions) -> Iterator[FieldError]:
+    """Yield the errors of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration."""
+    yield from validate_metadata(configuration["metadata"])
+    names: set[str] = set()
+    for index, webhook in enumerate(configuration.get("webhooks") or []):
+        path = f"webhooks[{index}]"
+        yield from _validate_webhook(webhook, path, expressions)
+        versions = webhook.get("admissionReviewVersions") or []
+        yield from _validate_review_versions(versions, f"{path}.admissionReviewVersions")
+        if webhook["name"] in names:
+            yield duplicate(f"{path}.name", webhook["name"])
+        if webhook["name"]:
+            names.add(webhook["name"])
+
+
+def _validate_webhook(webhook: JSON, path: str, expressions: Expressions) -> Iterator[FieldError]:
+    yield from _validate_name(webhook["name"], f"{path}.name")
+    for index, rule in enumerate(webhook.get("rules") or []):
+        yield from validate_rule(rule, f"{path}.rules[{index}]")
+    yield from _validate_enum(webhook, "failurePolicy", FAILURE_POLICIES, path)
+    yield from _validate_enum(webhook, "matchPolicy", MATCH_POLICIES, path)
+    if webhook.get("sideEffects") is None:
+        yield required(f"{path}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
+    yield from _validate_enum(webhook, "sideEffects", _SIDE_EFFECTS, path)
+    if not 1 <= webhook["timeoutSeconds"] <= 30:
+        complaint = "the timeout value must be between 1 and 30 seconds"
+        yield invalid(f"{path}.timeoutSeconds", webhook["timeoutSeconds"], complaint)
+    for selector in ("namespaceSelector", "objectSelector"):
+        yield from validate_label_selector(webhook[selector], f"{path}.{selector}")
+    yield from _validate_enum(webhook, "reinvocationPolicy", REINVOCATION_POLICIES, path)
+    yield from _validate_client_config(webhook["clientConfig"], f"{path}.clientConfig")
+    yield from validate_match_conditions(webhook.get("matchConditions") or [], f"{path}.matchConditions", expressions)
+
+
+def _validate_enum(webhook: JSON, field: str, supported: tuple[str, ...], path: str) -> Iterator[FieldError]:
+    value = webhook.get(field)
+    if value is not None and value not in supported:
+        yield not_supported(f"{path}.{field}", value, supported)
+
+
+def _validate_name(name: str, path: str) -> Iterator[FieldError]:
+    if not name:
+        yield required(path)
+    elif problems := dns1123_subdomain(name):
+        yield invalid(path, name, ",".join(problems))
+    elif name.count(".") < 2:
+        yield invalid(path, name, "should be a domain with at least three segments separated by dots")
+
+
+def _validate_review_versions(versions: list[str], path: str) -> Iterator[FieldError]:
+    known_versions = ", ".join(_REVIEW_VERSIONS)
+    if not versions:
+        yield required(path, f"must specify one of {known_versions}")
+        return
+    earlier: set[str] = set()
+    for index, version in enumerate(versions):
+        if version in earlier:
+            yield invalid(f"{path}[{index}]", version, "duplicate version")
+            continue
+        earlier.add(version)
+        for problem in dns1035_label(version):
+            yield invalid(f"{path}[{index}]", version, problem)
+    if not earlier.intersection(_REVIEW_VERSIONS):
+        yield invalid(path, versions, f"must include at least one of {known_versions}")
+
+
+def _validate_client_config(client_config: JSON, path: str) -> Iterator[FieldError]:
+    url, service = client_config.get("url"), client_config.get("service")
+    if (url is None) == (service is None):
+        yield required(path, "exactly one of url or service is required")
+    elif url is not None:
+        yield from _validate_url(url, f"{path}.url")
+    else:
+        yield from _validate_service(service, f"{path}.service")
+
+
+def _validate_url(text: str, path: str) -> Iterator[FieldError]:
+    try:
+        url = parse_url(text)
+    except URLError as error:
+        # The server reports an invalid URL as a missing one.
+        yield required(path, f"url must be a valid URL: {error}{_URL_FORM}")
+        return
+    if url.scheme != "https":
+        yield invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_URL_FORM}")
+    if not url.host:
+        yield invalid(path, from_bytes(url.host), f"host must be specified{_URL_FORM}")
+    if url.user_info is not None:
+        yield invalid(path, from_bytes(url.user_info), "user information is not permitted in the URL")
+    if url.fragment:
+        yield invalid(path, from_bytes(url.fragment), "fragments are not permitted in the URL")
+    if url.raw_query:
+        yield invalid(path, from_bytes(url.raw_query), "query parameters are not permitted in the URL")
+
+
+def _validate_service(service: JSON, path: str) -> Iterator[FieldError]:
+    # The server passes name and namespace in the wrong order, so each is missed under the other's path.
+    if not service["namespace"]:
+        yield required(f"{path}.name")
+    if not service["name"]:
+        yield required(f"{path}.namespace")
+    if not 1 <= service["port"] <= 65535:
+        complaint = "port is not valid: must be between 1 and 65535, inclusive"
+        yield invalid(f"{path}.port", service["port"], complaint)
+    yield from _validate_service_path(service.get("path") or "", f"{path}.path")
+
+
+def _validate_service_path(url_path: str, path: str) -> Iterator[FieldError]:
+    if url_path in ("", "/"):
+        return
+    if url_path == "//":
+        yield invalid(path, url_path, "segment[0] may not be empty")
+        return
+    if not url_path.startswith("/"):
+        yield invalid(path, url_path, "must start with a '/'")
+    for index, segment in enumerate(url_path[1:].removesuffix("/").split("/")):
+        if not segment:
+            yield invalid(path, url_path, f"segment[{index}] may not be empty")
+            continue
+        for problem in dns1123_subdomain(segment):
+            yield invalid(path, url_path, f"segment[{index}]: {problem}")
+
+
+def validate(
+    kind: str, obj: JSON, version: KubernetesVersion
+) -> tuple[list[FieldError], tuple[CheckedExpression, ...]]:
+    """Return the errors of a defaulted object, and its compiled expressions."""
+    has_params = kind.endswith("Policy") and obj["spec"].get("paramKind") is not None
+    mutation = kind == "MutatingAdmissionPolicy"
+    composed = mutation or (kind == "ValidatingAdmissionPolicy" and bool(obj["spec"].get("variables")))
+    expressions = Expressions(version, has_params=has_params, composed=composed)
+    if kind == "ValidatingAdmissionPolicy":
+        errors = _validate_validating_policy(obj, expressions)
+    elif kind == "MutatingAdmissionPolicy":
+        errors = _validate_mutating_policy(obj, expressions)
+    elif kind == "ValidatingAdmissionPolicyBinding":
+        errors = _validate_validating_binding(obj)
+    elif kind == "MutatingAdmissionPolicyBinding":
+        errors = _validate_mutating_binding(obj)
+    else:
+        errors = _validate_webhook_configuration(obj, expressions)
+    return [as_worded(error, kind, version) for error in errors], tuple(expressions.checked)
+
+
+class _Rewording(NamedTuple):
+    """Old wording `old` for the end `new` of an error.
+
+    It was used before minor version `since`, for fields with this name.
+    """
+
+    since: int
+    field: str
+    new: str
+    old: str
+
+
+_REWORDED = (
+    _Rewording(34, ".name", "must be a valid CEL identifier", "name is not a valid CEL identifier"),
+    _Rewording(34, ".message", "must be non-empty if specified", "message must be non-empty if specified"),
+    _Rewording(34, ".message", "must not contain line breaks", "message must not contain line breaks"),
+)
+
+_MATCH_RESOURCES = "spec.matchResources"
+_MISSPELT_UNTIL = 31
+_MATCH_RESOUCES = "spec.matchResouces"
+"""The path of a binding's matchResources, as early errors misspelled it."""
+
+_LENGTH = re.compile(rf"(must be no more than \d+) {WORDING.unit}\Z")
+
+
+def as_worded(error: FieldError, kind: str, version: KubernetesVersion) -> FieldError:
+    """Return an error of an object in the wording of a server version."""
+    body = error.body
+    for each in _REWORDED:
+        if version.minor < each.since and error.path.endswith(each.field) and body.endswith(f": {each.new}"):
+            body = body.removesuffix(each.new) + each.old
+    words = wording_of(version.minor)
+    if words is not WORDING:
+        body = _LENGTH.sub(rf"\1 {words.unit}", body)
+        head, separator, after = body.rpartition(f": {WORDING.key} ")
+        body = f"{head}: {words.key} {after}" if separator else body
+    shown = ""
+    if version.minor <= _MISSPELT_UNTIL and kind.endswith("Binding") and error.path.startswith(_MATCH_RESOURCES):
+        shown = _MATCH_RESOUCES + error.path.removeprefix(_MATCH_RESOURCES)
+    return error if body is error.body and not shown else replace(error, body=body, shown_path=shown)

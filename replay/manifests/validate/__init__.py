@@ -1,1 +1,0 @@
-"""The REST API's validation of admissionregistration objects, one module for each part."""
