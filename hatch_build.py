@@ -21,7 +21,7 @@ class ManualHook(BuildHookInterface):  # type: ignore[misc]  # no types here: th
         from typer.main import get_command  # noqa: PLC0415 - the build has what its hook names only now
 
         from replay.cli.app import app  # noqa: PLC0415
-        from replay.cli.project.manual import ManualFormat, pages  # noqa: PLC0415
+        from replay.cli.manual import ManualFormat, pages  # noqa: PLC0415
 
         directory = Path(tempfile.mkdtemp())
         for name, text in pages(get_command(app), ManualFormat.MAN).items():

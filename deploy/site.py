@@ -11,7 +11,7 @@ from mkdocs.structure.files import File
 from typer.main import get_command
 
 from replay.cli.app import app
-from replay.cli.project.manual import ManualFormat, pages
+from replay.cli.manual import ManualFormat, pages
 
 ROOT = Path(__file__).parents[1]
 BESIDE = "repository"

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from replay.admission.change import Changes, Patch
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
+from replay.admission.effects import Changes, Patch
 from replay.kube import json_patch
 
 

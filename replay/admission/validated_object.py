@@ -6,8 +6,8 @@ baseline's result. The difference between the two sets' mutations is applied to 
 
 from __future__ import annotations
 
-from replay.admission.change import Changes, Patch
 from replay.admission.conversion import Object
+from replay.admission.effects import Changes, Patch
 from replay.admission.partial_patch import touched_missing
 from replay.go.format import parse_uint
 from replay.json import JSON

@@ -13,9 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.authorization.configuration import ServerFiles
-from replay.authorization.flags import flags_of, local_configuration, refusal_of, unseen_files
 from replay.authorization.manifest import dangling_bindings, load_rbac
-from replay.authorization.start import Checked, check_start
+from replay.authorization.start import Checked, check_start, flags_of, local_configuration, refusal_of, unseen_files
 from replay.cel.ast.issues import Issues
 from replay.cel.value.values import EvalError
 from replay.cellib.authorization import authorization_env

@@ -10,8 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.authorization.configuration import AuthorizationConfiguration, ServerFiles
-from replay.authorization.flags import (
+from replay.authorization.start import (
     CONFIGURATION,
+    check_start,
     configuration_of_flags,
     flags_of,
     local_configuration,
@@ -19,7 +20,6 @@ from replay.authorization.flags import (
     says_authorization,
     unseen_files,
 )
-from replay.authorization.start import check_start
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON

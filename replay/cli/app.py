@@ -17,10 +17,9 @@ from typing import Annotated
 import typer
 
 from replay.checkout import TRUST_VARIABLE
-from replay.cli.project.command import UNTRUSTED
-from replay.cli.project.commands import Commands
-from replay.cli.project.file import default_map, find_project_file, project_values, read_project_file
-from replay.cli.project.trust import is_trusted, trusts_directory, untrusted_of
+from replay.cli.command import UNTRUSTED, Commands
+from replay.cli.project import default_map, find_project_file, project_values, read_project_file
+from replay.cli.trust import is_trusted, trusts_directory, untrusted_of
 from replay.distribution import VERSION
 from replay.errors import ReplayError
 

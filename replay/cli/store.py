@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from replay.cli.command import Command
 from replay.cli.options import JsonOutput, OutputFormat, RetentionLength, RetentionSize
-from replay.cli.project.command import Command
 from replay.pipeline.project.format import DocumentFormat
 
 INFO_EPILOG = "Example: replay store info audit.store\n\nExit code: 0, or 2 where there is no store that can be read."

@@ -33,7 +33,7 @@ class CaseResultFormat(StrEnum):
     JSON = "json"
 
 
-def run_cases(
+def test(
     paths: Annotated[
         list[Path],
         typer.Argument(

@@ -18,10 +18,17 @@ from msgspec import Struct, field
 
 from replay.admission.decision import Decision, Verdict
 from replay.audit.answer import VALIDATION_FAILURE
-from replay.compare.mutation_effect import MutationConsequence, chains, mutation_causes
+from replay.compare.effect import (
+    CallChange,
+    MutationConsequence,
+    call_changes,
+    chains,
+    failed_calls,
+    failed_webhooks,
+    mutation_causes,
+)
 from replay.compare.outage import FailedCall
 from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, new_annotations, new_warnings
-from replay.compare.webhook_call import CallChange, call_changes, failed_calls, failed_webhooks
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.gvk import GroupVersionResource

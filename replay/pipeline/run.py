@@ -25,8 +25,7 @@ from replay.compare.summary import Summary
 from replay.compare.world_facts import WorldFacts
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
-from replay.manifests.diff import diff_sets
-from replay.manifests.minor_diff import diff_minors
+from replay.manifests.diff import diff_minors, diff_sets
 from replay.manifests.object_diff import ObjectDiff
 from replay.matching.coarse import CoarseClass, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper

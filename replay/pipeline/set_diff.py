@@ -17,8 +17,7 @@ from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.rbac.kind import CLUSTER_ROLE, RBAC_GROUP, RBAC_KINDS
-from replay.manifests.diff import diff_sets
-from replay.manifests.minor_diff import diff_minors
+from replay.manifests.diff import diff_minors, diff_sets
 from replay.manifests.object_diff import ObjectDiff
 from replay.manifests.set_loader import set_objects
 from replay.pipeline.kcp.folder import Folder, ShardFolders, load_folders, union

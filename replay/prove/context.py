@@ -8,7 +8,7 @@ from random import Random
 from msgspec import Struct
 
 from replay.admission.decision import Decision
-from replay.admission.validating.audit_annotations import VALIDATION_FAILURE_KEY
+from replay.admission.validating.outcome import VALIDATION_FAILURE_KEY
 from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.version import KubernetesVersion
 from replay.errors import UNFORESEEN

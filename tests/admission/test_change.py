@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from replay.admission import change
-from replay.admission.change import Changes, changes
+from replay.admission import effects
+from replay.admission.effects import Changes, changes
 from replay.kube.attributes import Missing, PartialObject
 
 MISSING = Missing("object.b", "not recorded")
@@ -34,7 +34,7 @@ def test_a_pair_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = {"a": 1}, {"a": 1, "b": 2}
     known = Changes()
     assert known(before, after) == ADDED
-    monkeypatch.setattr(change, "changes", None)
+    monkeypatch.setattr(effects, "changes", None)
     assert known(before, after) == ADDED
     assert known(before, before) == ()
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from replay.admission.decision import Decision
-from replay.admission.validating.audit_annotations import VALIDATION_FAILURE_KEY
+from replay.admission.validating.outcome import VALIDATION_FAILURE_KEY
 from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.version import NEWEST
 from replay.json import JSON

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
-from replay.admission.validating.audit_annotations import VALIDATION_FAILURE_KEY
+from replay.admission.validating.outcome import VALIDATION_FAILURE_KEY
 from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.version import NEWEST
 from replay.json import JSON

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replay.admission.change import Changes
+from replay.admission.effects import Changes
 from replay.admission.validated_object import reference_object, validated_object
 from replay.kube.attributes import Missing, PartialObject
 

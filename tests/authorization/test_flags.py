@@ -9,8 +9,8 @@ import pytest
 
 from replay.authorization.check import check_whole_set
 from replay.authorization.configuration import mode_configuration
-from replay.authorization.flags import configuration_of_flags, refusal_of
 from replay.authorization.manifest import NOTHING, AuthorizationManifests, as_logged, load_authorization
+from replay.authorization.start import configuration_of_flags, refusal_of
 from replay.authorization.trace import AuthorizationVerdict
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ManifestError, ReplayError

@@ -14,7 +14,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from replay.cli.app import app
-from replay.cli.project.manual import ManualFormat, pages
+from replay.cli.manual import ManualFormat, pages
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

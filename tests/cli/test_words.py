@@ -9,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 from replay.cli.app import app
-from replay.cli.project.manual import ManualFormat, pages
+from replay.cli.manual import ManualFormat, pages
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from replay.admission.decision import Decision, Mutated, Verdict
-from replay.compare.mutation_effect import mutation_causes, patch_shape
+from replay.compare.effect import mutation_causes, patch_shape
 
 
 def mutated(policy: str, *paths: str) -> Mutated:

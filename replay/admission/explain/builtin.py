@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.admission.change import Patch
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial
-from replay.admission.effects import Effects
+from replay.admission.effects import Effects, Patch
 from replay.admission.explain.explanation import BindingExplanation, Explanation, PolicyExplanation
 from replay.admission.ordered.plugin import Admitter, Asking, RequestValidator
 from replay.kube.admissionregistration import FailurePolicy

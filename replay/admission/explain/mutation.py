@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.admission.change import Changes, changes
 from replay.admission.conversion import Object
-from replay.admission.effects import Effects
+from replay.admission.effects import Changes, Effects, changes
 from replay.admission.explain.explanation import BindingExplanation, Explanation, ExpressionStep, refusal_of
 from replay.admission.explain.expression import TracedExpressions, explain_conditions, skipped
 from replay.admission.explain.hook import PolicyWatch, not_asked

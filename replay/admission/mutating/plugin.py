@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from replay.admission.change import Changes
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Denial, Mutated, Undetermined
-from replay.admission.effects import Effects
+from replay.admission.effects import Changes, Effects
 from replay.admission.hooks import (
     BoundBinding,
     HookIndex,

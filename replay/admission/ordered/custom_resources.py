@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import orjson
 
 from replay.admission.conversion import Object
-from replay.admission.custom_resource.change import invalid_text, judged
+from replay.admission.custom_resource import invalid_text, judged
 from replay.admission.decision import Decision, Denial, Undetermined
 from replay.admission.effects import ADMITTED, Effects
 from replay.admission.explain.builtin import BuiltinValidatorWatch

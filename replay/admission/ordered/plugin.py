@@ -13,10 +13,9 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
-from replay.admission.change import Changes
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial
-from replay.admission.effects import Effects
+from replay.admission.effects import Changes, Effects
 from replay.admission.explain.explanation import Explanation
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.reads import PolicyReads

@@ -12,10 +12,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from replay.admission.change import changes
 from replay.admission.conversion import Object
 from replay.admission.decision import Denial, Mutated, Undetermined
-from replay.admission.effects import Effects
+from replay.admission.effects import Effects, changes
 from replay.admission.mutating.object_patcher import ObjectPatchers, StatusError, internal_error
 from replay.admission.observer import WebhookObserver
 from replay.admission.webhook.answer import (

@@ -9,8 +9,7 @@ from msgspec import Struct
 from replay.audit import queries
 from replay.audit.format.columns import EVENT, Columns, read_columns, structure
 from replay.audit.format.table import LogFormat
-from replay.audit.format.text import PART
-from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Translation
+from replay.audit.format.wrapper import PART, FieldWrapper, TextWrapper, Translation
 
 _TOLD = "told.*"
 _EVENT_TOLD = "told.* replace (coalesce(told.kind, if(told is null, null, '')) as kind)"

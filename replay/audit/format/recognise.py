@@ -15,8 +15,7 @@ from replay.audit.format.admission_review import is_review
 from replay.audit.format.flattened import flat_prefix
 from replay.audit.format.form import FileForm, Layout
 from replay.audit.format.table import CONTAINER, FLATTENED, FORMATS, PLAIN, PREFIXED, REVIEWS, LogFormat
-from replay.audit.format.text import CONTAINER_LINE, PART_LINE
-from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Translation
+from replay.audit.format.wrapper import CONTAINER_LINE, PART_LINE, FieldWrapper, TextWrapper, Translation
 from replay.audit.salvage import BLANK, DamagedError, Documents, text_lines
 from replay.audit.source import LogFile, open_log
 

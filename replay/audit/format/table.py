@@ -8,8 +8,7 @@ from replay.audit.format.admission_review import events_of_reviews
 from replay.audit.format.azure import AKS_TABLE
 from replay.audit.format.cloud_audit import CLOUD_AUDIT
 from replay.audit.format.flattened import unflattened
-from replay.audit.format.text import after_prefix, container_documents
-from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Wrapper
+from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Wrapper, after_prefix, container_documents
 from replay.errors import ReplayError
 
 

@@ -7,19 +7,90 @@ from typing import Protocol
 
 from replay.cel.release import Release
 from replay.cel.strict.frame import Frame, Operand
+from replay.cel.value.equality import find, is_list, is_map
+from replay.cel.value.number import lossless_int
 from replay.cel.value.partial import PartialValue, stopping
-from replay.cel.value.selection import ElementError, Present, lookup, select
-from replay.cel.value.text import go_type_name
+from replay.cel.value.text import display, general_double, go_type_name, type_name
+from replay.cel.value.typed import TypedList
 from replay.cel.value.values import (
     OPTIONAL_NONE,
     EvalError,
+    MessageValue,
     ObjectValue,
     OpaqueValue,
     OptionalValue,
     TypeValue,
+    Uint,
     Unknown,
     Value,
 )
+
+# A single selection: a field, key or index of a value (cel-go `refQualify`).
+
+Present = tuple[Value, bool]
+"""A value and whether it exists. An `EvalError` as the value means that the test itself failed."""
+
+
+class _ElementError(EvalError):
+    """An error in place of a list element: the path continues and is charged before the error takes effect."""
+
+
+def _select(value: Value, key: Value) -> Value:
+    """Return `value.key` or `value[key]`."""
+    part, present = _lookup(value, key, testing=False)
+    return part if present or isinstance(part, EvalError) else missing(value, key)
+
+
+def missing(value: Value, key: Value) -> EvalError:
+    """Return the error for a key or index that does not exist."""
+    if is_list(value.value if type(value) is PartialValue else value):
+        return EvalError(f"index out of bounds: {display(key)}")
+    return EvalError(f"no such key: {display(key)}")
+
+
+def _lookup(value: Value, key: Value, *, testing: bool) -> Present:  # noqa: PLR0911 - one return a kind
+    """Return `(part, present)`. The part is an `EvalError` if the key does not fit (cel-go `refQualify`)."""
+    kind = type(value)
+    if kind is PartialValue:
+        part = value.parts.get(key) if isinstance(key, str | int) else None
+        return (part, True) if isinstance(part, Unknown) else _lookup(value.value, key, testing=testing)
+    if kind is dict or is_map(value):
+        is_present, part = find(value, key)
+        if isinstance(part, EvalError):
+            return part, False
+        return part, is_present
+    if is_list(value):
+        return _index(value, key)
+    if isinstance(value, Unknown):
+        return value, True
+    if isinstance(value, EvalError):
+        return EvalError(value.message), False
+    if isinstance(value, ObjectValue):
+        return value.part(key, testing=testing)
+    if isinstance(value, MessageValue):
+        return value.field(key), False
+    return None, False
+
+
+def _index(value: Value, key: Value) -> Present:
+    kind = type(key)
+    index: int | None
+    if kind is int:
+        index = key
+    elif kind is float:
+        index = lossless_int(key)
+    elif kind is Uint:
+        index = int(key) if key < 2**63 else None
+    else:
+        return EvalError(f"unsupported index type '{type_name(key)}' in list"), False
+    if index is None:
+        text = general_double(key) if kind is float else display(key)
+        return EvalError(f"unsupported index value {text} in list"), False
+    if not 0 <= index < len(value):
+        return None, False
+    if type(value) is TypedList and kind is not int:
+        return _ElementError(f"unsupported index type: {go_type_name(key)}"), True
+    return value[index], True
 
 
 def _through_go(value: Value) -> Value:
@@ -82,11 +153,11 @@ class KeyQualifier:
 
     def qualify(self, frame: Frame, value: Value) -> Value:  # noqa: ARG002 - one signature for all qualifiers
         """Return the selected part."""
-        return select(value, self.key)
+        return _select(value, self.key)
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:  # noqa: ARG002
         """Return the selected part and whether it is present."""
-        return lookup(value, self.key, testing=True)
+        return _lookup(value, self.key, testing=True)
 
 
 class FieldQualifier(KeyQualifier):
@@ -151,14 +222,14 @@ class ComputedQualifier:
     def qualify(self, frame: Frame, value: Value) -> Value:
         """Return the selected part."""
         key = self._key(frame)
-        return key if isinstance(key, EvalError | Unknown) else select(value, key)
+        return key if isinstance(key, EvalError | Unknown) else _select(value, key)
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:  # noqa: ARG002
         """Return the selected part and whether it is present."""
         key = self._key(frame)
         if isinstance(key, EvalError | Unknown):
             return key, isinstance(key, Unknown)
-        return lookup(value, key, testing=True)
+        return _lookup(value, key, testing=True)
 
     def _key(self, frame: Frame) -> Value:
         key = stopping(self.attribute.resolve(frame))
@@ -187,7 +258,7 @@ def apply_qualifiers(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]
         if not optional:
             value = qualifier.qualify(frame, value)
             # cel-go takes the error of a wrong index for the element: the path goes on, and is charged, before anyone sees it.
-            if isinstance(value, EvalError) and type(value) is not ElementError:
+            if isinstance(value, EvalError) and type(value) is not _ElementError:
                 return value
             continue
         value, present = qualifier.qualify_if_present(frame, value, presence_only=False)

@@ -12,12 +12,11 @@ from replay.cel.ast import operator
 from replay.cel.declare.cost import LIST_COST, MAP_COST, SELECT_COST, STRUCT_COST, CostTracker
 from replay.cel.declare.library import Implementation
 from replay.cel.release import Release
-from replay.cel.strict.attribute import Attribute, ConditionalAttribute, Qualifier
+from replay.cel.strict.attribute import Attribute, ConditionalAttribute, Present, Qualifier
 from replay.cel.strict.frame import Frame
 from replay.cel.value.bounds import PlaceholderValue, UndeterminedError
 from replay.cel.value.equality import Equality, equal
 from replay.cel.value.partial import PartialValue, hand_on, is_stopping, partial_list, partial_map, stopping, unresolved
-from replay.cel.value.selection import Present
 from replay.cel.value.text import display
 from replay.cel.value.traits import RECEIVER, has_trait
 from replay.cel.value.values import (

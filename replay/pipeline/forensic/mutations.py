@@ -24,7 +24,7 @@ from replay.compare.attribution import (
     attributed,
     tokens,
 )
-from replay.compare.mutation_effect import patch_shape
+from replay.compare.effect import patch_shape
 from replay.compare.summary import placed
 from replay.go.format import parse_uint
 from replay.json import JSON, FieldPath

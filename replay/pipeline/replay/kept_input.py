@@ -17,10 +17,9 @@ import orjson
 from msgspec import Raw, Struct
 
 from replay.admission.admitted import UNCHANGED, Admitted
-from replay.admission.change import Patch
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
-from replay.admission.effects import ADMITTED
+from replay.admission.effects import ADMITTED, Patch
 from replay.audit.event import RequestRecord
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, UserInfo

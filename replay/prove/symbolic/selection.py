@@ -1,4 +1,4 @@
-"""Fields, keys and indices of symbolic values (`replay.cel.value.selection`, `replay.cel.strict.attribute`)."""
+"""Fields, keys and indices of symbolic values (`replay.cel.strict.attribute`, `replay.cel.strict.attribute`)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 import orjson
 import yaml
 
-from replay.compare.mutation_effect import CAUSED, MutationConsequence
+from replay.compare.effect import CAUSED, MutationConsequence
 from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.summary import Cell, CellKey, Summary
 from replay.json import JSON

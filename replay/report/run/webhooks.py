@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from replay.compare.effect import CALLED_BY_BOTH, FAILED, NEWLY_CALLED, NO_LONGER_CALLED, NOT_ASKED
 from replay.compare.outage import FailedCall, Outage, Return
 from replay.compare.result import RunResult
 from replay.compare.summary import Summary
-from replay.compare.webhook_call import CALLED_BY_BOTH, FAILED, NEWLY_CALLED, NO_LONGER_CALLED, NOT_ASKED
 from replay.go.time import duration_text
 from replay.kube.admissionregistration import FailurePolicy
 from replay.report.render.document import Align, Block, Column, Fact, Section, Table, Tone, inert, number, plural

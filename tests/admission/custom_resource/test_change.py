@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replay.admission.custom_resource.change import Judgement, invalid_text, judged
+from replay.admission.custom_resource import Judgement, invalid_text, judged
 from replay.cellib.version import NEWEST
 from replay.json import JSON
 

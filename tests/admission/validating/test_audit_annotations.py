@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.admission.validating.audit_annotations import (
+from replay.admission.validating.outcome import (
     AuditAnnotationCollector,
     ValidationFailure,
     validation_failure_value,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replay.admission.decision import Decision
-from replay.admission.validating.audit_annotations import VALIDATION_FAILURE_KEY
+from replay.admission.validating.outcome import VALIDATION_FAILURE_KEY
 from replay.json import JSON
 from tests.admission.validating.test_validating import cases, decide
 

@@ -13,9 +13,9 @@ from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from replay.cli.app import app
-from replay.cli.project.command import Command
-from replay.cli.project.file import default_map, find_project_file, project_values, read_project_file
-from replay.cli.project.init import project_text
+from replay.cli.command import Command
+from replay.cli.init import project_text
+from replay.cli.project import default_map, find_project_file, project_values, read_project_file
 from replay.errors import ReplayError
 from replay.pipeline.project.around import ProjectFindings, look_around
 

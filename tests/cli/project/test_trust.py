@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from replay.checkout import TRUST_VARIABLE, require_links_inside
 from replay.cli.app import app
-from replay.cli.project.file import SHARED, key_of, project_values, read_project_file, reason_for_trust
+from replay.cli.project import SHARED, key_of, project_values, read_project_file, reason_for_trust
 from replay.errors import ReplayError
 
 SAMPLE = Path(__file__).parents[3] / "sample_audit" / "shop"

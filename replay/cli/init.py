@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.project.file import NAME
+from replay.cli.project import NAME
 
 if TYPE_CHECKING:
     from replay.pipeline.project.around import ProjectFindings
+
 
 EPILOG = (
     "Example: replay init\n\n"

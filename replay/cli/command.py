@@ -1,22 +1,24 @@
-"""A command that takes its options from the command line, the environment or a project file, in this order.
-
-The shell completes policies, namespaces and audit IDs from the store.
-"""
+"""Commands by name, each imported on first use."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
 
 from replay.checkout import require_links_inside
-from replay.cli.project.file import is_path, key_of, notice, path_in
+from replay.cli.project import is_path, key_of, notice, path_in
+
+# A command that takes its options from the command line, the environment or a project file, in this order.
+# The shell completes policies, namespaces and audit IDs from the store.
 
 _LITERAL = (str, Path, bool)
 
@@ -91,7 +93,7 @@ def _values(store: str, query: str, start: str) -> list[str]:
 
 
 def _store_of_project() -> str | None:
-    from replay.cli.project.file import (  # noqa: PLC0415 - as above
+    from replay.cli.project import (  # noqa: PLC0415 - as above
         find_project_file,
         read_project_file,
         reason_for_trust,
@@ -137,7 +139,7 @@ _METAVARS = {
 """What help calls the value of a parameter; other parameters are called by their type or by their own name."""
 
 
-class Group(TyperGroup):
+class _Group(TyperGroup):
     """The `replay` command without a subcommand. Its options come before those of a subcommand."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -259,3 +261,75 @@ def _metavar(parameter: Any) -> str | None:
     if any(issubclass(kind, Path) for kind in kinds):
         return "PATH"
     return str(parameter.name).strip("_").upper().replace("_", "-")
+
+
+_NAMES = (
+    "run",
+    "init",
+    "trust",
+    "accept",
+    "coverage",
+    "snapshot",
+    "verify",
+    "report",
+    "promote",
+    "lookup",
+    "mutations",
+    "explain",
+    "export",
+    "timeline",
+    "sql",
+    "ingest",
+    "serve",
+    "scan",
+    "check",
+    "diff",
+    "convert",
+    "test",
+    "plugin",
+    "can-i",
+    "cel",
+    "manual",
+    "store",
+)
+"""The commands in the order of `replay --help`. Each is a function of its name in a module of its name."""
+
+
+class _Commands(Mapping[str, Any]):
+    """A mapping to Typer's commands."""
+
+    def __init__(self) -> None:
+        self._commands: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._commands:
+            self._commands[name] = _command(name)
+        return self._commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+def _command(name: str) -> Any:
+    """Return Typer's command for a function and its epilog, or for a group."""
+    own = name.replace("-", "_")
+    module = import_module(f"replay.cli.{own}")
+    source = getattr(module, own)
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    if isinstance(source, typer.Typer):
+        app.add_typer(source, name=name)
+    else:
+        app.command(name, cls=Command, epilog=module.EPILOG)(source)
+    return get_group(app).commands[name]
+
+
+class Commands(_Group):
+    """The `replay` command, with all subcommands below it."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Take what Typer makes of the app."""
+        super().__init__(**settings)
+        self.commands = _Commands()  # type: ignore[assignment]

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.project.file import ProjectValue, Untrusted, find_project_file, project_values, read_project_file
+from replay.cli.project import ProjectValue, Untrusted, find_project_file, project_values, read_project_file
 from replay.errors import ReplayError
 
 EPILOG = (

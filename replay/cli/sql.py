@@ -15,6 +15,7 @@ from replay.cli.options import ClusterName, LogFormat, Logs, Redaction, Store, T
 if TYPE_CHECKING:
     from polars import DataFrame
 
+
 EPILOG = (
     "Examples: replay sql decisions_by_policy --param action=deny --store STORE\n\n"
     "replay sql 'select verb, count(*) from request group by all' audit.jsonl.zst --format csv"

@@ -1,1 +1,0 @@
-"""Commands that ask what happened, after the fact."""

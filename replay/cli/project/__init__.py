@@ -1,1 +1,0 @@
-"""Settings of a project: `replay.toml`, the environment, accepted findings."""
