@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from typing import Any
 
 import orjson
@@ -69,6 +70,18 @@ def test_kubectl_repeats_it(operation: Operation, sub: str, start: str) -> None:
     given_object = [] if operation is Operation.DELETE else ["-f", "-"]
     assert words == [*start.split(), *as_alice, *extra, *given_object]
     assert "resourceVersion" not in command
+
+
+def test_what_would_not_show_is_spelled_out() -> None:
+    hidden = "a\u202e'\\b\x07\U000e0001"
+    told = exported(Operation.CREATE, "")
+    body = {**POD, "data": hidden}
+    request = replace(told, original=replace(told.original, object=body, user_info=UserInfo(hidden)))
+    words, _, rest = kubectl_command(request).partition(" <<'EOF'\n")
+    assert all(char.isprintable() or char == "\n" for char in words + rest)
+    printed = subprocess.run(["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, check=True).stdout
+    assert f"--as={hidden}".encode() in printed.split(b"\0")
+    assert orjson.loads(rest.partition("\nEOF")[0])["data"] == hidden
 
 
 FAILS = "failed to keep to the rules"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from urllib.parse import quote
 
@@ -27,9 +29,22 @@ def kubectl_command(exported: Exported) -> str:
         raise UnrepresentableError("a connection has no dry run: kubectl would open it")
     words = ["kubectl", *_verb(attributes), *_impersonation(attributes.user_info)]
     if attributes.operation is Operation.DELETE:
-        return " ".join(map(shlex.quote, words)) + "\n"
-    body = orjson.dumps(_sent(attributes), option=orjson.OPT_INDENT_2).decode()
-    return f"{' '.join(map(shlex.quote, [*words, '-f', '-']))} <<'{_END}'\n{body}\n{_END}\n"
+        return " ".join(map(_quoted, words)) + "\n"
+    body = _spelled(orjson.dumps(_sent(attributes), option=orjson.OPT_INDENT_2).decode())
+    return f"{' '.join(map(_quoted, [*words, '-f', '-']))} <<'{_END}'\n{body}\n{_END}\n"
+
+
+def _quoted(word: str) -> str:
+    r"""Return a word for bash. Control and bidirectional characters are spelled out, as in `$'\U0000202e'`."""
+    if word.isprintable():
+        return shlex.quote(word)
+    parts = (char if char.isprintable() else f"\\U{ord(char):08x}" for char in re.sub(r"[\\']", r"\\\g<0>", word))
+    return f"$'{''.join(parts)}'"
+
+
+def _spelled(text: str) -> str:
+    """Return JSON in which control and bidirectional characters are spelled out."""
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
 def _verb(attributes: Attributes) -> list[str]:
