@@ -24,6 +24,7 @@ from replay.audit.engine import literal
 from replay.audit.event import RequestRecord, annotations_of
 from replay.json import decode_json
 from replay.kcp.annotation import OWN_PREFIXES
+from replay.kube.engine_policy import named_by
 
 
 class RefusalPhase(StrEnum):
@@ -269,12 +270,6 @@ _DENIAL = re.compile(
     re.DOTALL,
 )
 """Pattern of the server's own wording, which is the first match in a message. Later text is of a policy or webhook."""
-_GATEKEEPER = "validation.gatekeeper.sh"
-_KYVERNO = re.compile(r"(?:validate|mutate)\.kyverno\.svc-")
-_KYVERNO_CEL = re.compile(r"(?P<kind>n?[vm]pol)\.validate\.kyverno\.svc-")
-_KYVERNO_RULE = re.compile(r"^(?P<indent> *)(?P<name>[^\s:][^:\n]*):", re.MULTILINE)
-_KYVERNO_POLICY = re.compile(r"(?:^|; )Policy (?P<name>[a-z0-9][-a-z0-9.]*) (?:failed|error): ")
-_CONSTRAINT = re.compile(r"(?:^|\n)\[([a-z0-9][-a-z0-9.]*)\] ")
 
 
 class ObservedDenial(Struct, frozen=True):
@@ -290,41 +285,10 @@ class ObservedDenial(Struct, frozen=True):
         """The denials by engine policies that the message names, with the webhook as `binding`.
 
         Without any, this denial alone.
-
-        Gatekeeper begins the line of a constraint with its name in brackets (`webhook/policy.go`). Kyverno lists
-        policies and their rules in lines (`pkg/webhooks/utils/block.go`), or the names of CEL policies
-        (`pkg/webhooks/resource/vpol`).
         """
-        if self.policy == _GATEKEEPER and _CONSTRAINT.match(self.message):
-            named = _pairs(_CONSTRAINT.split(self.message)[1:])
-        elif _KYVERNO.match(self.policy):
-            named = _kyverno_rules(self.message)
-        elif _KYVERNO_CEL.match(self.policy):
-            named = _pairs(_KYVERNO_POLICY.split(self.message)[1:])
-        else:
-            named = []
+        named = named_by(self.policy, self.message)
         parts = [ObservedDenial(name, self.policy, said, webhook=True) for name, said in named]
         return tuple(parts) or (self,)
-
-
-def _pairs(parts: list[str]) -> list[tuple[str, str]]:
-    return list(zip(parts[::2], parts[1::2], strict=True))
-
-
-def _kyverno_rules(message: str) -> list[tuple[str, str]]:
-    """Return each `(policy/rule, message)` of the block that Kyverno writes."""
-    block = message.partition("was blocked due to the following policies")[2]
-    found: list[tuple[str, str]] = []
-    policy = ""
-    entries = list(_KYVERNO_RULE.finditer(block))
-    for index, entry in enumerate(entries):
-        if not entry["indent"]:
-            policy = entry["name"]
-        elif len(entry["indent"]) == 2 and policy:
-            following = (each.start() for each in entries[index + 1 :] if len(each["indent"]) <= 2)
-            rule = re.sub("^autogen-(cronjob-)?", "", entry["name"])
-            found.append((f"{policy}/{rule}", block[entry.end() : next(following, len(block))].strip(" \n'")))
-    return found
 
 
 class WebhookMutation(Struct, frozen=True):

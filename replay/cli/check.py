@@ -189,10 +189,11 @@ def _with_engine(checked: CheckedSet, silenced: list[str] | tuple[str, ...]) -> 
     """Return the set with the problems of its policy engine objects."""
     if not checked.engine:
         return checked
-    from replay.gatekeeper.set_check import with_gatekeeper  # noqa: PLC0415 - they import the whole engines
-    from replay.kyverno.set_check import with_kyverno  # noqa: PLC0415
+    from replay.kube.engine_policy import ENGINES, function_of  # noqa: PLC0415
 
-    return with_kyverno(with_gatekeeper(checked, silenced), silenced)
+    for engine in ENGINES:
+        checked = function_of(engine.check)(checked, silenced)
+    return checked
 
 
 def _with_plugins(checked: CheckedSet, version: KubernetesVersion) -> CheckedSet:

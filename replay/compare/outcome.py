@@ -27,6 +27,18 @@ class OutcomeKind(StrEnum):
     UNCHANGED = "unchanged"
 
 
+WORDS = {
+    OutcomeKind.NEWLY_DENIED: "newly denied",
+    OutcomeKind.NEWLY_ADMITTED: "newly admitted",
+    OutcomeKind.NEWLY_MUTATED: "newly mutated",
+    OutcomeKind.MUTATION_CHANGED: "mutated differently",
+    OutcomeKind.NO_LONGER_MUTATED: "no longer mutated",
+    OutcomeKind.NEWLY_WARNED: "newly warned",
+    OutcomeKind.NEWLY_AUDITED: "newly audited",
+    OutcomeKind.UNDETERMINED: "undetermined",
+}
+"""Words for each outcome in a report."""
+
 MUTATIONS = (OutcomeKind.NEWLY_MUTATED, OutcomeKind.MUTATION_CHANGED, OutcomeKind.NO_LONGER_MUTATED)
 """Outcomes in which only the patch differs."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,7 +16,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, Origin
-from replay.kube.engine_policy import concerns
+from replay.kube.engine_policy import ENGINES, concerns, function_of, is_of_engine
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.documents import (
     DirectoryDocuments,
@@ -30,26 +29,7 @@ from replay.manifests.read.documents import (
 from replay.manifests.read.node import Node
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
-
-class PolicyEngine(NamedTuple):
-    """A policy engine: its directory in a set, its API groups, and the function that adds its registrations."""
-
-    directory: str
-    group: re.Pattern[str]
-    registration: str
-
-
-ENGINES: Final = (
-    PolicyEngine(
-        "gatekeeper",
-        re.compile(r"(templates|constraints|config|syncset|expansion|mutations|externaldata)\.gatekeeper\.sh/"),
-        "replay.gatekeeper.registration:with_gatekeeper_webhooks",
-    ),
-    PolicyEngine(
-        "kyverno", re.compile(r"(policies\.)?kyverno\.io/"), "replay.kyverno.registration:with_kyverno_webhooks"
-    ),
-)
-ENGINE_DIRECTORIES: Final = tuple(engine.directory for engine in ENGINES)
+ENGINE_DIRECTORIES: Final = tuple(engine.name for engine in ENGINES)
 CONFIGURATION: Final = "kyverno"
 """Name of the ConfigMap that configures Kyverno."""
 _API_VERSION = re.compile(
@@ -224,7 +204,6 @@ def with_engines(manifests: ManifestSet, objects: Iterable[JSON], version: Kuber
         return manifests
     manifests = replace(manifests, engine_objects=own)
     for engine in ENGINES:
-        if any(engine.group.match(str(value.get("apiVersion"))) for value in own):
-            module, function = engine.registration.split(":")
-            manifests = getattr(import_module(module), function)(manifests, version)
+        if any(is_of_engine(value, engine) for value in own):
+            manifests = function_of(engine.registration)(manifests, version)
     return manifests

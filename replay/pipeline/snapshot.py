@@ -23,6 +23,7 @@ from replay.json import JSON
 from replay.kcp.annotation import PATH, annotation
 from replay.kube.admissionregistration import GROUP, RESOURCES, ManifestSet
 from replay.kube.discovery import builtin_discovery
+from replay.kube.engine_policy import ENGINES, is_of_engine
 from replay.kube.gvk import GroupResource, split_api_version
 from replay.kube.rbac.kind import RBAC_RESOURCES
 from replay.manifests.set_loader import load_manifest_set
@@ -38,37 +39,6 @@ POD_PLUGINS = (
     GroupResource("scheduling.k8s.io", "priorityclasses"),
 )
 """Objects for the plugins LimitRanger, ServiceAccount and Priority. A denied pod is rebuilt with their additions."""
-GATEKEEPER = (
-    GroupResource("", "constraints"),
-    *(
-        GroupResource(f"{group}.gatekeeper.sh", resource)
-        for group, resource in (
-            ("templates", "constrainttemplates"),
-            ("config", "configs"),
-            ("syncset", "syncsets"),
-            ("expansion", "expansiontemplate"),
-            ("mutations", "assign"),
-            ("mutations", "assignimage"),
-            ("mutations", "assignmetadata"),
-            ("mutations", "modifyset"),
-            ("externaldata", "providers"),
-        )
-    ),
-)
-"""Gatekeeper's own kinds. `constraints` is the category of all kinds that templates create."""
-KYVERNO = (
-    *(
-        GroupResource("kyverno.io", resource)
-        for resource in ("clusterpolicies", "policies", "policyexceptions", "globalcontextentries")
-    ),
-    *(
-        GroupResource("policies.kyverno.io", f"{prefix}{resource}")
-        for prefix in ("", "namespaced")
-        for resource in ("validatingpolicies", "mutatingpolicies", "imagevalidatingpolicies", "generatingpolicies")
-    ),
-    GroupResource("policies.kyverno.io", "policyexceptions"),
-)
-"""Kyverno's policies, exceptions, and global context entries."""
 NEVER = frozenset({SECRETS, GroupResource("", "events"), GroupResource("events.k8s.io", "events")})
 """Kinds that are never read: Secrets are private, and events are short-lived and many."""
 
@@ -111,10 +81,8 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[_WantedResource]:
         for resource in _REGISTRATIONS
     )
     yield from (
-        _WantedResource(resource, "Gatekeeper's templates, constraints and mutators", optional=True)
-        for resource in GATEKEEPER
+        _WantedResource(resource, engine.reason, optional=True) for engine in ENGINES for resource in engine.resources
     )
-    yield from (_WantedResource(resource, "Kyverno's policies and exceptions", optional=True) for resource in KYVERNO)
     if any(NAMESPACE in each.inputs for each in reads):
         yield _WantedResource(NAMESPACES, "namespaceSelector and namespaceObject")
     if any(AUTHORIZER in each.inputs for each in reads):
@@ -153,10 +121,9 @@ def _inventory(sets: Iterable[ManifestSet]) -> Iterator[_WantedResource]:
                 "what policies of an engine read of the cluster",
                 optional=True,
             )
-        if any("kyverno.io/" in str(value.get("apiVersion")) for value in manifests.engine_objects):
-            yield _WantedResource(
-                GroupResource("", "configmaps"), "Kyverno's configuration, and what contexts read", optional=True
-            )
+        for each in ENGINES:
+            if any(is_of_engine(value, each) for value in manifests.engine_objects):
+                yield from (_WantedResource(resource, reason, optional=True) for resource, reason in each.read.items())
 
 
 def _resource_of(api_version: str, kind: str) -> GroupResource:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib import import_module
-from typing import Final, Protocol
+from typing import Protocol
 
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.webhook.answer import WebhookBackend
@@ -12,10 +11,9 @@ from replay.errors import ManifestError
 from replay.identity import IdentityMap
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import Discovery
+from replay.kube.engine_policy import ENGINES, function_of
 from replay.kube.lister import Lister
 
-_ENGINES: Final = ("replay.gatekeeper.backend:gatekeeper_of", "replay.kyverno.backend:kyverno_of")
-"""The functions that create each engine from a set. Engines import admission, so they are imported only when needed."""
 _MOST = 64
 
 
@@ -82,11 +80,6 @@ def engines_of(manifests: ManifestSet) -> tuple[WebhookEngine, ...]:
     if key not in _known:
         if len(_known) >= _MOST:
             _known = IdentityMap()
-        made = []
-        for name in _ENGINES:
-            module, function = name.split(":")
-            engine = getattr(import_module(module), function)(manifests)
-            if engine is not None:
-                made.append(engine)
-        _known[key] = tuple(made)
+        made = (function_of(engine.backend)(manifests) for engine in ENGINES)
+        _known[key] = tuple(engine for engine in made if engine is not None)
     return _known[key]

@@ -1,4 +1,4 @@
-"""Policy engines that `replay plugin` can run: Kyverno and Gatekeeper.
+"""Policy engines that `replay plugin` can ask.
 
 An engine decides the AdmissionRequests of cases with the objects of one policy file and of a snapshot. It runs alone,
 without built-in plugins, webhook configurations and other policies.
@@ -7,7 +7,6 @@ without built-in plugins, webhook configurations and other policies.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -16,13 +15,11 @@ from msgspec import Struct
 
 from replay.errors import ReplayError
 from replay.json import JSON
+from replay.kube.engine_policy import ENGINES, function_of
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 
-ENGINES: Final[Mapping[str, str]] = {
-    "gatekeeper": "replay.gatekeeper.engine:decide",
-    "kyverno": "replay.kyverno.decide:decide",
-}
+DECIDERS: Final[Mapping[str, str]] = {engine.name: engine.decider for engine in ENGINES}
 """Module and function of each engine, by its name."""
 
 
@@ -52,8 +49,7 @@ def engine_results(name: str, config: Path, cases: Sequence[Path], scenario: Sce
         raise ReplayError("no requests: give files of AdmissionRequests with --cases")
     if scenario.logs or scenario.store is not None:
         raise ReplayError(f"{name} decides the requests of --cases: leave out LOG and --store")
-    module, function = ENGINES[name].split(":")
-    decide: EngineDecider = getattr(import_module(module), function)
+    decide: EngineDecider = function_of(DECIDERS[name])
     cluster = [dict(obj) for obj in read_snapshot(scenario.cluster)] if scenario.cluster is not None else []
     yield from decide(config, (case for path in cases for case in engine_cases(path)), cluster)
 

@@ -23,7 +23,7 @@ from replay.kube.admission_request import attributes_of
 from replay.pipeline.forensic.past import Chosen, past_job
 from replay.pipeline.log import store_of
 from replay.pipeline.manifests import manifests_of
-from replay.pipeline.plugin.engine import ENGINES, engine_results
+from replay.pipeline.plugin.engine import DECIDERS, engine_results
 from replay.pipeline.plugin.world import PluginWorld, configured_plugin, read_config
 from replay.pipeline.replay.order import LoggedRequest, in_order, logged_request
 from replay.pipeline.scenario import Scenario
@@ -150,7 +150,7 @@ def plugin_results(
 
     Raise ReplayError for unusable input.
     """
-    if name in ENGINES:
+    if name in DECIDERS:
         yield from engine_results(name, config, cases, scenario)
         return
     plugin_config = read_config(config, name)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.compare.outcome import MUTATIONS, OutcomeKind
+from replay.compare.outcome import MUTATIONS, WORDS, OutcomeKind
 from replay.compare.result import RunResult
 from replay.compare.summary import Cell, CellKey
 from replay.report.annotate import Annotation, Annotations, FindingLevel, FindingRule
 from replay.report.render.document import inert, number, plural
-from replay.report.run.views import WORDS, by_policy, cells_with, direct, grouped, lockout
+from replay.report.run.views import by_policy, cells_with, direct, grouped, lockout
 
 MOST_WORKLOADS = 5
 _EXPLAIN = "`replay run` with the same arguments lists the affected workloads. `replay explain AUDIT-ID` shows why."

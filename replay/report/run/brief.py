@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from replay.compare.outcome import MUTATIONS, OutcomeKind
+from replay.compare.outcome import MUTATIONS, WORDS, OutcomeKind
 from replay.compare.result import RunResult
 from replay.compare.summary import Cell, CellKey
 from replay.report.render.document import (
@@ -21,7 +21,7 @@ from replay.report.render.document import (
 )
 from replay.report.run.report import run_document
 from replay.report.run.summary import run_summary
-from replay.report.run.views import WORDS, Group, by_policy, cells_with, direct, grouped, workload_label
+from replay.report.run.views import Group, by_policy, cells_with, direct, grouped, workload_label
 from replay.report.trust import MATCH
 
 MOST_LINES = 10

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from replay.compare.outcome import WORDS
 from replay.compare.result import RunResult
 from replay.compare.subject import Hit, hits
 from replay.go.time import timestamp
 from replay.report.render.document import Align, Column, Section, Table, Tone, inert, minute, number, plural
-from replay.report.run.views import WORDS
 
 PAGE = 50
 """Number of rows that a page shows at a time."""

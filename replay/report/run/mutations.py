@@ -12,7 +12,7 @@ import orjson
 import yaml
 
 from replay.compare.effect import CAUSED, MutationConsequence
-from replay.compare.outcome import MUTATIONS, OutcomeKind
+from replay.compare.outcome import MUTATIONS, WORDS, OutcomeKind
 from replay.compare.summary import Cell, CellKey, Summary
 from replay.json import JSON
 from replay.report.render.document import (
@@ -27,7 +27,7 @@ from replay.report.render.document import (
     plural,
     without_empty,
 )
-from replay.report.run.views import WORDS, CellItems, Group, cells_with, counted, grouped
+from replay.report.run.views import CellItems, Group, cells_with, counted, grouped
 
 CONTEXT = 2
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

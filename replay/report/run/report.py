@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from replay.compare.outcome import MUTATIONS, OutcomeKind
+from replay.compare.outcome import MUTATIONS, WORDS, OutcomeKind
 from replay.compare.result import RunResult
 from replay.compare.summary import Summary
 from replay.compare.world_facts import WorldFacts
@@ -48,7 +48,6 @@ from replay.report.run.mutations import mutation_sections
 from replay.report.run.proofs import proof_section
 from replay.report.run.summary import TITLE, determined_fact, lockout_fact, run_verdict, summary_tables
 from replay.report.run.views import (
-    WORDS,
     CellItems,
     by_namespace,
     by_policy,

@@ -14,18 +14,6 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.result import RunResult
 from replay.compare.summary import Cell, CellKey, Example, Summary
 
-WORDS = {
-    OutcomeKind.NEWLY_DENIED: "newly denied",
-    OutcomeKind.NEWLY_ADMITTED: "newly admitted",
-    OutcomeKind.NEWLY_MUTATED: "newly mutated",
-    OutcomeKind.MUTATION_CHANGED: "mutated differently",
-    OutcomeKind.NO_LONGER_MUTATED: "no longer mutated",
-    OutcomeKind.NEWLY_WARNED: "newly warned",
-    OutcomeKind.NEWLY_AUDITED: "newly audited",
-    OutcomeKind.UNDETERMINED: "undetermined",
-}
-"""Words for each outcome in a report."""
-
 OutcomeCells = Iterable[tuple[CellKey, Cell]]
 CellItems = list[tuple[CellKey, Cell]]
 MOST_EXAMPLES = 3
