@@ -14,7 +14,7 @@ from replay.storage.directory import store_error
 FEW_PARTS = 8
 """Number of parts up to which queries need little memory. Up to it, a new start of the engine costs more than it saves.
 """
-INGEST_MEMORY = "768MB"
+INGEST_MEMORY = "704MB"
 """Memory limit of an ingest.
 
 Above it, DuckDB writes to disk. Near it, DuckDB frees and allocates memory again and again.

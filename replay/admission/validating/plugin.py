@@ -340,6 +340,8 @@ def with_mutation_effects(mutated: Decision, plain: Decision) -> Decision:
 
     Policies that are undetermined in either decision are skipped.
     """
+    if not (mutated.denials or plain.denials):
+        return mutated
     caused, healed = _without(mutated.denials, plain), _without(plain.denials, mutated)
     return replace(mutated, caused_by_mutation=caused, healed_by_mutation=healed) if caused or healed else mutated
 
