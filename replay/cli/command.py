@@ -171,7 +171,11 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the options and arguments of the command line."""
         _coerce_literally(self.get_params(ctx))
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter:  # the project file may set a required option that is not used
+            self._tell_unused(ctx)
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command with the options that remain. For example `replay run other.jsonl` does not also read the project's store."""
@@ -183,13 +187,14 @@ class Command(TyperCommand):
 
             if Scenario(tuple(logs)).resolved().candidate is not None:
                 self._silence(ctx, _OF_A_SCENARIO, self._rank(ctx, "logs"))
-        self._judge(ctx)
+        self._tell_unused(ctx)
+        self._refuse_links(ctx)
         if self.name in _OF_EACH and not logs:
             return self._invoke_each(ctx)
         return super().invoke(ctx)
 
-    def _judge(self, ctx: typer.Context) -> None:
-        """Print which values of the project file are not used, and refuse links that lead out of the checkout."""
+    def _tell_unused(self, ctx: typer.Context) -> None:
+        """Print which values of the project file are not used."""
         file, values = ctx.meta.get(UNTRUSTED, (None, ()))
         words = _words(ctx)
         unused = [
@@ -197,6 +202,9 @@ class Command(TyperCommand):
         ]
         if unused:
             sys.stderr.write(f"replay: {notice(file, unused)}\n")
+
+    def _refuse_links(self, ctx: typer.Context) -> None:
+        """Raise ReplayError for paths of links that lead out of the checkout."""
         for parameter in self.params if self.name != TRUST else ():
             value = ctx.params.get(str(parameter.name))
             annotation = parameter.type_descriptor.annotation  # type: ignore[attr-defined]

@@ -127,6 +127,14 @@ def test_a_value_counts_once_the_directory_is_trusted(checkout: Path) -> None:
     assert (told(run("check")), out.exists()) == ((0, True), False)
 
 
+def test_a_required_option_that_is_not_used_is_told(checkout: Path) -> None:
+    (checkout / "replay.toml").write_text('store = "store"\n[trials]\nnext = "../next"\n')
+    done = run("serve")
+    assert done.exit_code != 0
+    assert "replay.toml:2: not used without trust: `trials` (leads out of the checkout)" in done.stderr
+    assert "Missing option '--trial'" in done.stderr
+
+
 COUNTS = [
     ("--trust-project", ["--trust-project", "check"], {}, (0, False)),
     ("the variable", ["check"], {"REPLAY_TRUST_PROJECT": "1"}, (0, False)),
