@@ -55,10 +55,11 @@ class Outcome(Struct, frozen=True):
 
 
 class Variables(Struct, frozen=True):
-    """Context in which variables are translated: how the request is read, and the object's schemas."""
+    """Context in which variables are translated: how the request is read, the object's schemas, and the `element`."""
 
     reading: Reading
     schemas: tuple[Schema, ...]
+    element: Place | None = None
 
 
 def conditions_outcome(conditions: JSON, variables: Variables) -> Outcome:
@@ -317,14 +318,15 @@ def _of_node(node: Node, shown: str, variables: Variables) -> _Key:
         if key.place is None or key.items:
             raise UnsaidError(f"`{shown}` is no plain path")
         return _Key(key.place, items=node.children[1].value)
-    return _of_path(_fields(node, shown), shown, variables)
+    return _of_path(path_fields(node, shown), shown, variables)
 
 
-def _fields(node: Node, shown: str) -> list[str]:
+def path_fields(node: Node, shown: str) -> list[str]:
+    """Return the fields of a plain path. Raises UnsaidError."""
     if node.kind is Kind.FIELD:
         return [str(node.value)]
     if node.kind is Kind.SUBEXPRESSION:
-        return [*_fields(node.children[0], shown), *_fields(node.children[1], shown)]
+        return [*path_fields(node.children[0], shown), *path_fields(node.children[1], shown)]
     raise UnsaidError(f"`{shown}` is no plain path")
 
 
@@ -333,6 +335,11 @@ def _of_path(fields: list[str], shown: str, variables: Variables) -> _Key:
     match fields:
         case ["request", "object", *rest] if rest:
             place = Place(reading.object, reading.object, variables.schemas)
+            for field in rest:
+                place = place.field(field)
+            return _Key(place)
+        case ["element", *rest] if rest and variables.element is not None:
+            place = variables.element
             for field in rest:
                 place = place.field(field)
             return _Key(place)

@@ -27,6 +27,7 @@ from replay.kyverno.migrate.formula import (
     any_of,
     negated,
 )
+from replay.kyverno.migrate.loop import loops_outcome
 from replay.kyverno.migrate.match import Match, Reading, match_of
 from replay.kyverno.migrate.object_pattern import fits_patterns
 from replay.kyverno.migrate.place import Place
@@ -46,7 +47,6 @@ _UNSAID_KINDS = (
     ("context", "it has a context"),
 )
 _UNSAID_VALIDATIONS = (
-    ("foreach", "it loops over elements"),
     ("podSecurity", "CEL has no Pod Security Standards"),
     ("manifests", "it verifies the signature of a manifest"),
     ("assert", "it has an assertion tree"),
@@ -264,9 +264,13 @@ def _by_formulas(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: 
         conditions = all_of(conditions, met.holds)
     else:
         allowed = any_of(all_of(negated(met.errs), any_of(negated(met.holds), allowed)), FALSE if fails else met.errs)
+    if validation.get("foreach") and violates.errs != FALSE and not fails:
+        raise UnsaidError("its foreach stops at an element that cannot be evaluated, where a path is absent")
     before = FALSE
     is_lenient = is_enforced(rule, policy) and allows_existing_violations(rule)
     if is_lenient and "UPDATE" in match.operations and rule.get("preconditions") is None:
+        if validation.get("foreach") and violates.errs != FALSE:
+            raise UnsaidError("its foreach cannot be evaluated where a path is absent, in the old object too")
         before = _before(validation, match)
     if before != FALSE:
         variables.append({"name": "violatedBefore", "expression": before.text})
@@ -297,8 +301,11 @@ def _before(validation: Mapping[str, Any], match: Match) -> Formula:
 
 def _violation(validation: Mapping[str, Any], reading: Reading, match: Match) -> Outcome:
     """Return when an object violates a rule, and when evaluating it fails."""
+    variables = Variables(reading, match.schemas)
     if validation.get("deny") is not None:
-        return conditions_outcome(as_map(validation["deny"]).get("conditions"), Variables(reading, match.schemas))
+        return conditions_outcome(as_map(validation["deny"]).get("conditions"), variables)
+    if validation.get("foreach") and validation.get("pattern") is None and validation.get("anyPattern") is None:
+        return loops_outcome(validation["foreach"], variables)
     root = Place(reading.object, reading.object, match.schemas, is_there=True)
     patterns = [validation["pattern"]] if validation.get("pattern") is not None else validation.get("anyPattern")
     if not isinstance(patterns, list) or not patterns:

@@ -209,10 +209,47 @@ _CONDITIONS = st.fixed_dictionaries(
     {},
     optional={"any": st.lists(_CONDITION, min_size=1, max_size=2), "all": st.lists(_CONDITION, min_size=1, max_size=2)},
 ).filter(bool)
+_LOOP_LISTS = st.sampled_from(
+    [
+        "request.object.spec.containers",
+        "request.object.spec.initContainers[]",
+        "request.object.spec.[initContainers, containers][]",
+    ]
+)
+_ELEMENT_KEYS = st.sampled_from(
+    [
+        "{{ element.name }}",
+        "{{ element.image }}",
+        "{{ element.image || '' }}",
+        "{{ element.securityContext.privileged || `false` }}",
+        "{{ element.securityContext.runAsUser || `0` }}",
+        "{{ element.args[] }}",
+        "{{ element.args || `[]` }}",
+        "{{ request.object.spec.hostNetwork || `false` }}",
+    ]
+)
+_ELEMENT_CONDITION = st.fixed_dictionaries({"key": _ELEMENT_KEYS, "operator": _OPERATORS, "value": _VALUES})
+_ELEMENT_CONDITIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "any": st.lists(_ELEMENT_CONDITION, min_size=1, max_size=2),
+        "all": st.lists(_ELEMENT_CONDITION, min_size=1, max_size=2),
+    },
+).filter(bool)
+_BODY = st.one_of(
+    st.fixed_dictionaries({"pattern": _IN_CONTAINER}),
+    st.fixed_dictionaries({"anyPattern": st.lists(_IN_CONTAINER, min_size=1, max_size=2)}),
+    st.fixed_dictionaries({"deny": st.fixed_dictionaries({"conditions": _ELEMENT_CONDITIONS})}),
+)
+_LOOP = st.tuples(
+    st.fixed_dictionaries({"list": _LOOP_LISTS}, optional={"preconditions": _ELEMENT_CONDITIONS}), _BODY
+).map(lambda parts: {**parts[0], **parts[1]})
+_FOREACH = st.fixed_dictionaries({"foreach": st.lists(_LOOP, min_size=1, max_size=2)})
 _VALIDATION = st.one_of(
     st.fixed_dictionaries({"pattern": _PATTERN}),
     st.fixed_dictionaries({"anyPattern": st.lists(_PATTERN, min_size=1, max_size=2)}),
     st.fixed_dictionaries({"deny": st.fixed_dictionaries({"conditions": _CONDITIONS})}),
+    _FOREACH,
 )
 _FILTER = st.fixed_dictionaries(
     {},

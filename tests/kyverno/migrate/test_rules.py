@@ -30,6 +30,10 @@ def _deny(key: str, operator: str, value: Any) -> dict[str, Any]:
     return {"deny": {"conditions": {"all": [{"key": key, "operator": operator, "value": value}]}}}
 
 
+def _loop(expression: str, **body: Any) -> dict[str, Any]:
+    return {"foreach": [{"list": expression, **body}]}
+
+
 # What stands in `validate`, and the expression that is written.
 _EXPRESSIONS: list[tuple[str, dict[str, Any], str]] = [
     (
@@ -119,6 +123,24 @@ _EXPRESSIONS: list[tuple[str, dict[str, Any], str]] = [
         (
             "!(object.?spec.?containers.hasValue() && "
             "object.?spec.?containers.orValue([]).exists(item, item.?image.hasValue() && !item.image.startsWith('r.io/')))"
+        ),
+    ),
+    (
+        "a pattern of the elements",
+        _loop("request.object.spec.containers", pattern={"image": "r.io/*"}),
+        ("!object.?spec.?containers.orValue([]).exists(element, !element.?image.orValue('').startsWith('r.io/'))"),
+    ),
+    (
+        "conditions about the elements of two lists, with preconditions",
+        _loop(
+            "request.object.spec.[initContainers, containers][]",
+            preconditions={"all": [{"key": "{{ element.image || '' }}", "operator": "NotEquals", "value": ""}]},
+            **_deny("{{ element.tty || `false` }}", "Equals", True),
+        ),
+        (
+            "!(object.?spec.?initContainers.orValue([]).exists(element, element.?image.orValue('') != '' && "
+            "element.?tty.orValue(false)) || object.?spec.?containers.orValue([]).exists(element, "
+            "element.?image.orValue('') != '' && element.?tty.orValue(false)))"
         ),
     ),
     (
@@ -248,6 +270,36 @@ _REASONS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "it mutates: write a MutatingPolicy",
     ),
     ("Pod Security", {"validate": {"podSecurity": {"level": "baseline"}}}, {}, "CEL has no Pod Security Standards"),
+    (
+        "a context of a foreach",
+        {
+            "validate": _loop(
+                "request.object.spec.containers",
+                context=[{"name": "x", "variable": {"value": 1}}],
+                pattern={"image": "a"},
+            )
+        },
+        {},
+        "its foreach has `context`",
+    ),
+    (
+        "a list that is calculated",
+        {"validate": _loop("keys(request.object.spec)", pattern={"image": "a"})},
+        {},
+        "`keys(request.object.spec)` is no plain path",
+    ),
+    (
+        "elements that are no objects",
+        {"validate": _loop("request.object.metadata.finalizers", pattern="a")},
+        {},
+        "metadata.finalizers is no list of objects",
+    ),
+    (
+        "elements that cannot be evaluated, with a failure policy that ignores errors",
+        {"validate": _loop("request.object.spec.containers", **_deny("{{ element.image }}", "Equals", "a"))},
+        {"failurePolicy": "Ignore"},
+        "its foreach stops at an element that cannot be evaluated, where a path is absent",
+    ),
     ("a context", {"validate": _LATEST, "context": [{"name": "x", "variable": {"value": 1}}]}, {}, "it has a context"),
     (
         "a variable",
