@@ -15,9 +15,9 @@ from replay.authorization.start import (
     check_start,
     configuration_of_flags,
     flags_of,
+    has_authorization_flags,
     local_configuration,
     require_flags,
-    says_authorization,
     unseen_files,
 )
 from replay.cellib.version import KubernetesVersion
@@ -96,7 +96,7 @@ def load_authorization(path: Path, version: KubernetesVersion) -> AuthorizationM
     if flags is not None:
         require_flags(flags, version)
     own = _own(path, version)
-    if own.configuration is not None or flags is None or not says_authorization(flags):
+    if own.configuration is not None or flags is None or not has_authorization_flags(flags):
         return own
     named = _of_flags(flags, version)
     return replace(named, rbac=own.rbac) if own.rbac is not None else named

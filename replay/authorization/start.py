@@ -249,7 +249,7 @@ def flags_of(path: Path, version: KubernetesVersion) -> ServerFlags | None:
     return None if server is None else read_server_flags(server, version)
 
 
-def says_authorization(flags: ServerFlags) -> bool:
+def has_authorization_flags(flags: ServerFlags) -> bool:
     """Return whether any flag is about authorization."""
     return any(name in flags.values for name in (*_LEGACY, CONFIGURATION, POLICY_FILE))
 

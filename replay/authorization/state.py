@@ -118,7 +118,7 @@ def _state_at(
     """Return an object at a time, or None if it is absent. Unknown parts are Missing."""
     state = lister.known(kind, namespace, name)
     if isinstance(state, Missing):
-        return lister.perhaps_absent(kind, namespace, name) or state
+        return lister.possibly_absent(kind, namespace, name) or state
     return state if state is None else attribute(state, kind.kind)
 
 

@@ -204,7 +204,7 @@ class Evaluation:
         try:
             return Evaluated(with_deep_stack(lambda: _handed_on(compiled.kind, value)), cost=cost)
         except UndeterminedError as error:
-            return Evaluated(unknown=(_given_up(str(error)),), cost=cost)
+            return Evaluated(unknown=(_abandoned(str(error)),), cost=cost)
 
     def _recount(self) -> None:
         """Replace upper bounds by exact costs: of the budget that was handed over, and of the results of compiled code."""
@@ -227,11 +227,11 @@ class Evaluation:
 
 def _missing(unknown: Unknown) -> tuple[Missing, ...]:
     """Return what is missing, including the reason of an evaluation that was given up."""
-    missing = (_given_up(str(item)) if isinstance(item, UndeterminedValue) else item for item in unknown.missing)
+    missing = (_abandoned(str(item)) if isinstance(item, UndeterminedValue) else item for item in unknown.missing)
     return tuple(missing)  # type: ignore[arg-type]  # to CEL, what is missing is opaque
 
 
-def _given_up(reason: str) -> Missing:
+def _abandoned(reason: str) -> Missing:
     return Missing(UndeterminedValue.path, reason)
 
 

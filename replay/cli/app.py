@@ -130,7 +130,7 @@ def main() -> None:
         _run_command()
     except BaseException as error:  # noqa: BLE001 - what is interrupted may end in any error, or in Typer's silent exit
         _ignore(signal.SIGINT, *_ENDINGS)  # one that waited for an import may come while the error is told
-        for again in timers:  # nor may it come when Python ends, which heeds no handler any more
+        for again in timers:  # nor may it come when Python ends, which reads_places no handler any more
             again.cancel()
             again.join()
         sys.exit(_report_error(TerminatedError(interrupts[0]) if interrupts else _cause(error)))

@@ -220,12 +220,12 @@ class Command(TyperCommand):
 
     def _invoke_each(self, ctx: typer.Context) -> Any:
         """Run the command for each matching cluster, one after another. Each cluster gets an output directory with its name."""
-        from replay.storage.location import clusters_meant, is_pattern  # noqa: PLC0415 - `--help` must not pay for it
+        from replay.storage.location import is_pattern, matching_clusters  # noqa: PLC0415 - `--help` must not pay for it
 
         store, pattern, out = (ctx.params.get(name) for name in ("store", "cluster_name", "out"))
         if store is None or pattern is None or not is_pattern(pattern):
             return super().invoke(ctx)
-        for name in clusters_meant(store, pattern):
+        for name in matching_clusters(store, pattern):
             ctx.params["cluster_name"] = name
             if out is not None:
                 ctx.params["out"] = out / name

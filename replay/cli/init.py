@@ -39,7 +39,7 @@ def init(
 ) -> None:
     """Write a replay.toml for the logs, store, manifests and snapshot found here. Then `replay run` needs no arguments."""
     from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.pipeline.project.around import look_around  # noqa: PLC0415
+    from replay.pipeline.project.around import search_directory  # noqa: PLC0415
     from replay.pipeline.whole_file import write_files  # noqa: PLC0415
 
     target = directory / NAME
@@ -47,7 +47,7 @@ def init(
         raise ReplayError("is already there; --force replaces it", path=str(target))
     if not directory.is_dir():
         raise ReplayError("no such directory", path=str(directory))
-    findings = look_around(directory)
+    findings = search_directory(directory)
     text = project_text(findings)
     if print_only:
         sys.stdout.write(text)

@@ -57,7 +57,7 @@ def sql(
     from replay.pipeline.forensic.sql import ask_clusters, question_names, run_query  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.render.rows import csv_text, json_text, print_rows  # noqa: PLC0415
-    from replay.storage.location import clusters_meant, is_pattern  # noqa: PLC0415
+    from replay.storage.location import is_pattern, matching_clusters  # noqa: PLC0415
 
     if list_queries or query is None:
         _print_list(question_names())
@@ -67,7 +67,7 @@ def sql(
     if wrong is not None:
         raise ReplayError(f"`--param {wrong}` has no value: write --param {wrong}=…")
     zone, parameters = time_zone(tz), {k: v for k, _, v in pairs}
-    several = clusters_meant(store, cluster_name) if store and cluster_name and is_pattern(cluster_name) else {}
+    several = matching_clusters(store, cluster_name) if store and cluster_name and is_pattern(cluster_name) else {}
     if several and logs:
         raise ReplayError("a log is of one cluster: leave it out, or name the cluster", path="--cluster-name")
     with progress_on(Console(stderr=True)) as progress:

@@ -205,7 +205,7 @@ _ADDRESS: Final = 0x87
 def _check_extensions(attributes: Sequence[DERValue]) -> None:
     """Raise ASN1Error for extensions that Go refuses (`parseCSRExtensions`)."""
     identifiers: set[tuple[int, ...]] = set()
-    for values in filter(None, map(_asked_extensions, attributes)):
+    for values in filter(None, map(_requested_extensions, attributes)):
         reader = DERReader(values[0].encoding)
         extensions = [_extension(each.data) for each in elements(reader.read(SEQUENCE, "").data, SEQUENCE)]
         for identifier, value in extensions:
@@ -216,7 +216,7 @@ def _check_extensions(attributes: Sequence[DERValue]) -> None:
                 _check_names(value)
 
 
-def _asked_extensions(attribute: DERValue) -> list[DERValue]:
+def _requested_extensions(attribute: DERValue) -> list[DERValue]:
     """Return the values of an attribute that requests extensions. There are none for another attribute."""
     try:
         outer = DERReader(attribute.encoding)

@@ -47,7 +47,7 @@ class Missing(Struct, frozen=True):
     fix: str = ""
 
 
-class PerhapsAbsent(Missing, frozen=True):
+class PossiblyAbsent(Missing, frozen=True):
     """An object that may not exist. `object` is its value if it does."""
 
     object: JSON = None

@@ -360,9 +360,9 @@ class KyvernoBackend:
         if mutates:
             asked = [*policies.mutating]
         own = [each for each in asked if each.namespace == namespace]
-        return tuple(explained_cel(own, lambda each: self._said(each, cel_request), self._kyverno.kinds))
+        return tuple(explained_cel(own, lambda each: self._policy_result(each, cel_request), self._kyverno.kinds))
 
-    def _said(self, policy: CELPolicy, request: CELRequest) -> BindingExplanation | None:
+    def _policy_result(self, policy: CELPolicy, request: CELRequest) -> BindingExplanation | None:
         """Return the result of one CEL policy, or None if the policy does not match."""
         if isinstance(policy, MutatingPolicy):
             mutation = policy.mutate(request, self._reader, self._patchers)

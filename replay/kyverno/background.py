@@ -30,7 +30,7 @@ from replay.kyverno.cluster import ListedCluster
 from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
 from replay.kyverno.rules.go_value import as_map, with_floats
 from replay.kyverno.rules.match import Requester, texts_of
-from replay.kyverno.rules.request import StillRequest
+from replay.kyverno.rules.request import BackgroundRequest
 from replay.kyverno.rules.response import ERROR, FAIL, RuleResponse
 
 _NAMESPACE = GroupVersionKind("", "v1", "Namespace")
@@ -87,7 +87,7 @@ class BackgroundScan:
         kyverno, namespace = self._kyverno, str(as_map(obj.get("metadata")).get("namespace") or "")
         for policy in self._policies:
             shown = self._request(obj, served)
-            request = StillRequest(
+            request = BackgroundRequest(
                 shown, served.kind, Requester(is_empty=True), kyverno.library, kyverno.configuration.images
             )
             request.namespace_of = self._cluster.namespace
@@ -116,14 +116,14 @@ class BackgroundScan:
             key = f"{policy.namespace}/{policy.name}".lstrip("/")
             name = f"{self._kyverno.kinds[key]}/{key}"
             try:
-                rule = self._said(policy, request, reader)
+                rule = self._policy_result(policy, request, reader)
             except UndeterminedError as error:
                 yield Reported(name, "", unknown=str(error))
                 continue
             if rule is not None and rule.status in (FAIL, ERROR):
                 yield Reported(name, rule.message, rule.status == ERROR)
 
-    def _said(
+    def _policy_result(
         self, policy: ValidatingPolicy | MutatingPolicy | ImagePolicy, request: CELRequest, reader: ListerReader
     ) -> RuleResponse | None:
         """Return a policy's result for an object. A mutating policy fails if it would change the object."""

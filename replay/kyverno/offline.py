@@ -33,7 +33,7 @@ from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.loader import LoaderSource
 from replay.kyverno.rules.match import Requester, texts_of
 from replay.kyverno.rules.policy_check import policy_refusal
-from replay.kyverno.rules.request import Request, StillRequest
+from replay.kyverno.rules.request import BackgroundRequest, Request
 from replay.kyverno.rules.response import FAIL, PolicyResponse, RuleResponse
 from replay.kyverno.rules.validate_cel import matches_cel
 
@@ -237,7 +237,7 @@ class OfflinePolicies:
             shown["userInfo"] = self._given.user.get("userInfo") or {}
         if subresource:
             shown["subResource"] = subresource
-        request = StillRequest(shown, kind, self._requester, self._library, self._images)
+        request = BackgroundRequest(shown, kind, self._requester, self._library, self._images)
         request.namespace_of = values.namespaces.get
         request.namespace_labels = texts_of(values.namespaces.get(namespace) or {}, "labels")
         for path, value in _paths(given):

@@ -96,7 +96,7 @@ def _rule_reason(match_resources: MatchResources, request: RequestClass, name: s
     _, reason = max((_failure(rule, key, name) for rule in rules for key in keys), default=(0, "there are no rules"))
     if reason:
         return f"resourceRules: {reason}"
-    return f"resourceRules: no rule for {_what(request.key)}; they are for {_all(rules)}"
+    return f"resourceRules: no rule for {_resource_text(request.key)}; they are for {_all(rules)}"
 
 
 def _failure(rule: Rule, key: RuleKey, name: str) -> tuple[int, str]:
@@ -107,7 +107,7 @@ def _failure(rule: Rule, key: RuleKey, name: str) -> tuple[int, str]:
         and any(matches_resource(r, resource.resource, key.subresource) for r in rule.resources)
     ):
         return 0, ""
-    what = _what(key)
+    what = _resource_text(key)
     if not _has(rule.api_versions, resource.version):
         return 1, f"{what} is asked for in version {resource.version}, the rule has {', '.join(rule.api_versions)}"
     if not _has(rule.operations, key.operation):
@@ -121,7 +121,7 @@ def _has(items: Sequence[str], name: str) -> bool:
     return name in items or ANY in items
 
 
-def _what(key: RuleKey) -> str:
+def _resource_text(key: RuleKey) -> str:
     name = f"{key.resource.resource}.{key.resource.group}".removesuffix(".")
     return f"{name}/{key.subresource}" if key.subresource else name
 

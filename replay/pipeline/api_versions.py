@@ -39,7 +39,7 @@ def api_version_uses(store: Store, versions: Versions) -> tuple[ApiVersionUse, .
     return tuple(sorted(uses, key=lambda use: (_ORDER.index(use.service), -use.requests, use.resource, use.user)))
 
 
-def no_longer_asked(store: Store, sets: tuple[ManifestSet, ManifestSet], discovery: Discovery) -> Iterator[str]:
+def webhooks_not_called(store: Store, sets: tuple[ManifestSet, ManifestSet], discovery: Discovery) -> Iterator[str]:
     """Yield a line if webhooks of the baseline match resources for which the candidate's server calls no webhook."""
     current, candidate = sets
     left = excluded_from_all([candidate]) - excluded_from_all([current])

@@ -85,7 +85,7 @@ class CoverageJob(Struct, frozen=True):
             coverage.count(kind_of(record), as_far_as_reached(request, decisions)[-1])
 
 
-def within_alone(job: Job) -> Predicate:
+def focused_selection(job: Job) -> Predicate:
     """Return a job's selection limited to its focus."""
     if job.within is None:
         return job.predicate
@@ -118,7 +118,7 @@ def coverage(scenario: Scenario, options: Options, progress: Progress, *, secret
         coverage = Coverage()
         for part in replay_parts(work, store, options, progress):
             coverage.add(part)
-        for group, resource, subresource, verb, level, count in unmatched_by_kind(store, within_alone(job)):
+        for group, resource, subresource, verb, level, count in unmatched_by_kind(store, focused_selection(job)):
             name = str(GroupResource(group, resource))
             coverage.decided[RequestKind(f"{name}/{subresource}" if subresource else name, verb, level)] += count
         rows = [SizeRow(*row) for row in store.query("log_sizes").iter_rows()]

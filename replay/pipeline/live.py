@@ -102,7 +102,7 @@ class Filling(Struct, frozen=True):
         """Fill the store from the growing files of the scenario."""
         if STDIN in self.scenario.logs:
             raise ReplayError("standard input is not followed: name files, directories or patterns")
-        with self._alone():
+        with self._locked_store():
             with self._store() as store:
                 positions = store.positions
             with closing(FollowedLog(self.scenario.logs, positions, self.tell)) as log:
@@ -117,7 +117,7 @@ class Filling(Struct, frozen=True):
         """
         from replay.audit.live.listener import Listener  # noqa: PLC0415 - an extra, that files need not have
 
-        with self._alone() as storage:
+        with self._locked_store() as storage:
             with closing(Listener(address, tls, storage.local(JOURNAL), self.tell)) as log:
                 self.tell(f"listening at {log.url}")
                 report = self._filled(log)
@@ -127,7 +127,7 @@ class Filling(Struct, frozen=True):
         return Store.open(self.scenario.store)
 
     @contextmanager
-    def _alone(self) -> Iterator[Storage]:
+    def _locked_store(self) -> Iterator[Storage]:
         """Lock the store against other live ingests. Create it if needed."""
         with self._store() as store:
             store.append((), None)
@@ -147,7 +147,7 @@ class Filling(Struct, frozen=True):
             except (StoreError, OSError) as error:
                 self.tell(f"the store cannot be written, the log waits: {error}")
                 again = time.monotonic() + _RETRY_SECONDS
-                while time.monotonic() < again and self._goes_on():
+                while time.monotonic() < again and self._should_continue():
                     log.waiting()
         return report
 
@@ -155,7 +155,7 @@ class Filling(Struct, frozen=True):
         report = IngestReport()
         begin = time.monotonic()
         since: float | None = None
-        while self._goes_on():
+        while self._should_continue():
             waiting, now = log.waiting(), time.monotonic()
             since = (now if since is None else since) if waiting else None
             if since is not None and (waiting >= self.pace.octets or now - since >= self.pace.seconds):
@@ -165,7 +165,7 @@ class Filling(Struct, frozen=True):
                 break
         return report
 
-    def _goes_on(self) -> bool:
+    def _should_continue(self) -> bool:
         """Wait for a moment; return whether to continue."""
         time.sleep(_POLL_SECONDS)
         return not self.is_ended()

@@ -61,12 +61,12 @@ def promote(scenario: Scenario, name: str, options: Options, progress: Progress)
         engine = _engine_promotion(policy, called, discovery)
         bindings, criteria, untold = (_engine_binding(current, policy, engine),), engine.criteria, engine.untold
         planned = manifests_of(scenario, files._replace(added=(SetObjects(engine=(engine.promoted,)),)))
-    asked = _Asked(called, criteria, discovery, excluded_from_all([current]), options)
+    asked = _AuditedRequests(called, criteria, discovery, excluded_from_all([current]), options)
     result = run_sets(scenario, planned, options, progress, asked.of)
     return PromotedPolicy(called, rules, bindings, asked.period, asked.selected, asked.recorded, result, untold)
 
 
-class _Asked:
+class _AuditedRequests:
     """Facts that the log itself shows about a policy, filled from a store."""
 
     def __init__(

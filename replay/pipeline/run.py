@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 from msgspec.structs import replace
 
-from replay.admission.ordered.registry import keeps_books, policy_names
+from replay.admission.ordered.registry import counts_requests, policy_names
 from replay.audit.ingest import Progress
 from replay.audit.period import unread_counts
 from replay.audit.reject import write_rejects
@@ -29,7 +29,7 @@ from replay.manifests.diff import diff_minors, diff_sets
 from replay.manifests.object_diff import ObjectDiff
 from replay.matching.coarse import CoarseClass, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.api_versions import api_version_uses, no_longer_asked
+from replay.pipeline.api_versions import api_version_uses, webhooks_not_called
 from replay.pipeline.authorization.run import (
     AuthorizationInputs,
     Authorized,
@@ -178,7 +178,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
             *manifests.hints,
             *health(),
             *assumptions(job.distinct_sets, Cluster(job.snapshot)),
-            *no_longer_asked(store, manifests.sets, Cluster(job.snapshot).discovery),
+            *webhooks_not_called(store, manifests.sets, Cluster(job.snapshot).discovery),
             *newly_asked(store, manifests.sets, Cluster(job.snapshot).discovery, asked=webhooks.names),
             *_saved(store, job, summary, scenario, options),
         )
@@ -294,10 +294,10 @@ def _replay(
             results, unread = _replay_parts(answers, worker_pool, progress, health)
             new = class_results(results, unread)
         if store_results is not None and unmet:
-            is_few = sum(store_results.classes[requests] for requests in unmet) < FEW_REQUESTS
-            if not is_few:
+            is_walked_here = sum(store_results.classes[requests] for requests in unmet) < FEW_REQUESTS
+            if not is_walked_here:
                 prepare_workers(options)
-            results, unread = _replay_parts(answers, worker_pool, progress, health, is_few=is_few)
+            results, unread = _replay_parts(answers, worker_pool, progress, health, is_walked_here=is_walked_here)
             by_class = class_results(results, unread)
             new = {requests: by_class.get(requests, NOTHING) for requests in unmet}
             store_results.write_met(met_classes(results, unread, unmet))
@@ -337,12 +337,12 @@ def _replay_parts(
     progress: Progress,
     health: Callable[[], object],
     *,
-    is_few: bool = False,
+    is_walked_here: bool = False,
 ) -> tuple[list[PartResult], Unread]:
     """Return the results of all parts, and the counts of requests that need none. Few requests run in this process."""
     job, store = worker_pool.job, answers.store  # the job queries the store, so it is made before the store rests
     store.rest()
-    parts = [store.whole()] if is_few else [store.part(number) for number in range(store.parts)]
+    parts = [store.whole()] if is_walked_here else [store.part(number) for number in range(store.parts)]
     unread = cache(lambda: unread_counts(store, job.predicate, job.within))
 
     def ask() -> None:
@@ -412,7 +412,7 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
         or scenario.store is None
         or options.webhooks
         or options.outcomes is not None
-        or keeps_books(job.distinct_sets)
+        or counts_requests(job.distinct_sets)
     ):
         return None
     current, candidate = job.distinct_sets

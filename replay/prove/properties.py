@@ -39,7 +39,7 @@ def properties_of(prover: Prover, manifests: ManifestSet) -> Iterator[Property]:
     units = [unit for unit in units_of(manifests).values() if unit.bindings]
     for unit in units:
         yield never_errors(prover, unit)
-        yield from _what_it_denies(prover, unit)
+        yield from _denial_properties(prover, unit)
         yield from _conditions(prover, unit)
     for unit in units:
         yield from _redundant(prover, unit, units)
@@ -51,7 +51,7 @@ def errors_of(prover: Prover, manifests: ManifestSet) -> Iterator[Property]:
     yield from (never_errors(prover, unit) for unit in units_of(manifests).values() if unit.bindings)
 
 
-def _what_it_denies(prover: Prover, unit: BoundPolicy) -> Iterator[Property]:
+def _denial_properties(prover: Prover, unit: BoundPolicy) -> Iterator[Property]:
     """Yield whether a policy never denies, or denies everything that it matches, overall or for some kinds."""
     extreme = _nothing_or_everything(prover, unit, None)
     if extreme is not None:

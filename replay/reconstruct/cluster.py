@@ -18,7 +18,7 @@ from replay.audit.directory.lookups import object_ref
 from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kcp.binding import APIBindings
-from replay.kube.attributes import Basis, Missing, PerhapsAbsent
+from replay.kube.attributes import Basis, Missing, PossiblyAbsent
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.object_lister import ObjectKey
@@ -330,14 +330,14 @@ class ClusterLister(Struct, frozen=True):
             return None
         return None if isinstance(state, Known) and state.value is None else state
 
-    def perhaps_absent(self, kind: GroupVersionKind, namespace: str, name: str) -> PerhapsAbsent | None:
+    def possibly_absent(self, kind: GroupVersionKind, namespace: str, name: str) -> PossiblyAbsent | None:
         """Return an object that was being created or deleted and is otherwise fully known, or None in other cases."""
         history = self.cluster.history(kind, namespace, name)
         states = _states(history, self.start, self.end) if history is not None else []
         there = [each for each in states if isinstance(each, Missing) or each.value is not None]
         if len(there) == len(states) or len(there) != 1 or isinstance(there[0], Missing) or there[0].holes:
             return None
-        return PerhapsAbsent(kind.kind, _CHANGING, object=there[0].value)
+        return PossiblyAbsent(kind.kind, _CHANGING, object=there[0].value)
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""

@@ -133,7 +133,7 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
         # A patch of the whole object leaves nothing known.
         if any(not path for path in paths):
             return Missing("", str(error))
-        shallow = [_up_to_known(path, old) for path in paths if path not in _NAMES]
+        shallow = [_cut_at_missing(path, old) for path in paths if path not in _NAMES]
         return base.with_holes([*holes, *(Hole(path, str(error)) for path in shallow)])
 
 
@@ -147,7 +147,7 @@ def _check_lists(patch: JSON, old: Known) -> None:
 _NAMES = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
 
 
-def _up_to_known(path: FieldPath, old: Known) -> FieldPath:
+def _cut_at_missing(path: FieldPath, old: Known) -> FieldPath:
     """Return a path, cut after the first part that the old object lacks."""
     for length in range(1, len(path)):
         if get(old.value, path[:length]) is None:

@@ -141,7 +141,7 @@ def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
             for number, policy in each.steps
             if policy.matches and not _denies(policy)
         )
-        sections += [_called_again(each), _others(each), _webhooks(explained, each)]
+        sections += [_second_pass_section(each), _others(each), _webhooks(explained, each)]
     if not explained.sets:
         sections.append(
             Section("sets", "No manifests given", "Give --current or --candidate to see what policies decide.")
@@ -370,7 +370,7 @@ def _others(each: SetExplanation) -> Section:
     return Section(f"{each.name}-others", f"Policies of the {each.name} set that do not match", "", blocks, quiet=True)
 
 
-def _called_again(each: SetExplanation) -> Section:
+def _second_pass_section(each: SetExplanation) -> Section:
     """Return the section with the webhooks of the second pass."""
     names = [inert(name) for again in each.passes for name in again.webhooks]
     blocks = (Listing("", "\n".join(names)),) if names else ()

@@ -180,12 +180,12 @@ def scan_json(scan: Scan) -> str:
         "undetermined": len(scan.undetermined),
         "skipped": dict(scan.skipped),
         "owners": _owners_json(scan),
-        "findings": [_object_json(each) for each in scan.objects if _is_told(each)],
+        "findings": [_object_json(each) for each in scan.objects if _is_reported(each)],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def _is_told(scanned: ScannedObject) -> bool:
+def _is_reported(scanned: ScannedObject) -> bool:
     candidate = scanned.candidate
     return bool(candidate.denials or candidate.undetermined or candidate.patch or candidate.warnings)
 

@@ -139,7 +139,7 @@ class _Lane(threading.Thread):
         return None if self._ended.is_set() else (run.error(), run.seconds)
 
 
-class WholeLane(_Lane):
+class WholeStoreLane(_Lane):
     """Lane that decides trials over the whole store."""
 
     def __init__(self, settings: ServeSettings, board: TrialBoard, stores: Stores) -> None:

@@ -21,7 +21,7 @@ except ImportError as error:  # pragma: no cover - where the extra is not instal
 from replay.serve.notices import Notices
 from replay.serve.processes import Ingest, Weekly
 from replay.serve.questions import Questions
-from replay.serve.runner import ArrivalLane, WholeLane
+from replay.serve.runner import ArrivalLane, WholeStoreLane
 from replay.serve.stores import Stores
 from replay.serve.trials import TrialBoard
 
@@ -38,7 +38,7 @@ def serve(settings: ServeSettings, tell: Callable[[str], None], is_ended: Callab
     notices = Notices(settings, tell)
     board, stores = TrialBoard(settings, notices.add), Stores(settings.stores)
     ingest, weekly = Ingest(settings, tell), Weekly(settings, stores, tell)
-    lanes = (WholeLane(settings, board, stores), ArrivalLane(settings, board, stores))
+    lanes = (WholeStoreLane(settings, board, stores), ArrivalLane(settings, board, stores))
     questions = Questions(settings)
     page = Page(settings, board, questions, stores, ingest)
     server = uvicorn.Server(page_config(page, settings, host, port))

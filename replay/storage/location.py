@@ -73,7 +73,7 @@ def cluster_names(store: str) -> tuple[str, ...]:
         return tuple(sorted(name.removeprefix(_FOLDER) for name in folders if name.startswith(_FOLDER)))
 
 
-def clusters_meant(store: str, pattern: str) -> dict[str, str]:
+def matching_clusters(store: str, pattern: str) -> dict[str, str]:
     """Return the locations of the clusters that match a pattern, by name. Raises StoreError if there are none."""
     names = cluster_names(store)
     locations = {name: cluster_location(store, name) for name in names if fnmatchcase(name, pattern)}
@@ -91,7 +91,7 @@ def one_cluster(store: str | None, name: str | None) -> str | None:
         raise StoreError("clusters are told apart by a store: give --store", path=_OPTION)
     if not is_pattern(name):
         return cluster_location(store, name)
-    locations = clusters_meant(store, name)
+    locations = matching_clusters(store, name)
     if len(locations) > 1:
         raise StoreError(
             f"`{name}` means {', '.join(locations)}: name one; `replay sql`, `lookup` and `report` ask several",

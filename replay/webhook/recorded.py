@@ -49,12 +49,14 @@ class RecordedBackend:
         if phase == "mutating":
             entry = self._entry(invocation)
             is_same = attributes.object is self._original
-            return WebhookAnswer(allowed=True) if is_same and entry is not None and self._let_pass(entry) else None
+            return (
+                WebhookAnswer(allowed=True) if is_same and entry is not None and self._passed_unchanged(entry) else None
+            )
         if attributes.object is not self._validated:
             return None
         return self._validating(invocation.hook.webhook.name)
 
-    def _let_pass(self, entry: WebhookMutation) -> bool:
+    def _passed_unchanged(self, entry: WebhookMutation) -> bool:
         """Return whether a mutating webhook answered, and neither changed nor denied the request."""
         failed = any(value == entry.webhook for value in self._observed.failed_open.values())
         return not entry.mutated and not failed and self._refusal(entry.webhook) is None
@@ -86,7 +88,7 @@ class RecordedBackend:
             return Missing("webhook", "the log does not say that it was asked")
         if entry.mutated and entry.patch is None:
             return Missing("webhook", "it changed the object, and the patch is not recorded", _FIX)
-        if not _is_same(self._seen_by(entry), review.request):
+        if not _is_same(self._object_shown_to(entry), review.request):
             return Missing("webhook", "what it answered is recorded for another object")
         if any(value == hook.webhook.name for value in self._observed.failed_open.values()):
             return WebhookAnswer(error="the call had failed at the time")
@@ -94,7 +96,7 @@ class RecordedBackend:
             allowed=True, patch=entry.patch or ()
         )
 
-    def _seen_by(self, entry: WebhookMutation) -> JSON | PartialObject | Missing | None:
+    def _object_shown_to(self, entry: WebhookMutation) -> JSON | PartialObject | Missing | None:
         """Return the object that a mutating webhook got: with the patches of the webhooks before it."""
         value = self._objects["mutating"]
         for earlier in self._observed.mutations:

@@ -52,7 +52,7 @@ class Elsewhere(Struct, frozen=True):
 
     def created(self, exchange: Exchange, lister: Lister) -> ReplayRequest:
         """Return the request that creates the object of an update or apply, which existed in the log."""
-        alone = self._alone(exchange)
+        alone = self._without_answer(exchange)
         original = self._created_by_apply(alone, lister) if is_apply(exchange) else sent_object(alone, creating=True)
         if isinstance(original, Missing):
             return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, original, NULL, original))
@@ -62,7 +62,7 @@ class Elsewhere(Struct, frozen=True):
 
     def created_by_anyone(self, exchange: Exchange, obj: Known | Missing) -> ReplayRequest:
         """Return the creation of an object by an unknown user."""
-        record = self._alone(exchange).record._replace(
+        record = self._without_answer(exchange).record._replace(
             verb="create", subresource="", request_uri="", request_object=None, user=_ANYONE, caller=""
         )
         creation = Exchange(record, self.reconstructor.cluster.discovery)
@@ -74,7 +74,7 @@ class Elsewhere(Struct, frozen=True):
         Raise `ApplyConflictError` if another manager owns its fields, `UnfittingPatchError` if the server refuses the
         patch.
         """
-        alone = self._alone(step.exchange)
+        alone = self._without_answer(step.exchange)
         # Field managers are computed from `full`, which keeps the unknown parts that no policy reads.
         full, live = live, self._settled(live)
         if alone.record.subresource == "scale" and isinstance(live, Known):
@@ -90,7 +90,9 @@ class Elsewhere(Struct, frozen=True):
     def deleted(self, exchange: Exchange, live: Known | Missing) -> ReplayRequest:
         """Return the deletion of a live object."""
         live = self._settled(live)
-        return self.reconstructor.on_another(self._alone(exchange), Rebuilt(Operation.DELETE, NULL, live, NULL))
+        return self.reconstructor.on_another(
+            self._without_answer(exchange), Rebuilt(Operation.DELETE, NULL, live, NULL)
+        )
 
     def _before_update(self, step: WorldStep, alone: Exchange, live: Known | Missing) -> Known | Missing:
         if alone.record.verb == "patch":
@@ -180,7 +182,7 @@ class Elsewhere(Struct, frozen=True):
         except UnappliedPatchError:
             return new.with_holes([_MANAGED])
 
-    def _alone(self, exchange: Exchange) -> Exchange:
+    def _without_answer(self, exchange: Exchange) -> Exchange:
         """Return the request without its answer, which belongs to the log's object."""
         record = exchange.record._replace(
             response_object=None, code=_UNANSWERED, status_message="", status_reason="", annotations=None

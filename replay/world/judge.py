@@ -40,7 +40,7 @@ class Judge(Struct, frozen=True, dict=True):
     """Decides requests for the candidate.
 
     `chain` holds baseline and candidate. `alone` holds an empty baseline and the candidate. `decide` and `decide_alone`
-    are their decisions. `asks` returns whether a candidate policy or webhook may match a request of this class. `heeds`
+    are their decisions. `asks` returns whether a candidate policy or webhook may match a request of this class. `reads_places`
     returns whether one that may match reads any of some places.
 
     INVARIANT: decisions come only through `decide` or `decide_alone`, and `backends` is called before any mutated
@@ -54,7 +54,7 @@ class Judge(Struct, frozen=True, dict=True):
     backends: Callable[[ReplayRequest], Backends]
     schemas: Schemas
     asks: Callable[[Classed], bool]
-    heeds: Callable[[Classed, frozenset[Place]], bool]
+    reads_places: Callable[[Classed, frozenset[Place]], bool]
     consults: Callable[[Classed], bool]
     """Returns whether a candidate policy that may match the request calls the authorizer or uses parameters."""
     shown: Callable[[ReplayRequest, Decision], Decision]

@@ -11,7 +11,7 @@ from replay.kube.attributes import Missing, PartialObject
 from replay.reconstruct.record.known import Known, attribute, get
 from replay.world.result import CausingRequest
 from replay.world.state import State, content
-from replay.world.timeline import WorldChange, branches_at, found_later
+from replay.world.timeline import WorldChange, branches_at, states_after_deletion
 
 NamespaceChanges = Mapping[str, Sequence[WorldChange]]
 """Namespaces that differ at some time, by `namespace_key`, with the times of their changes."""
@@ -63,5 +63,5 @@ def namespaces_at(
         return [SAME_NAMESPACE]
     branches = branches_at(changes, place)
     if len(branches) > 1:
-        branches = found_later(branches, place.microseconds)
+        branches = states_after_deletion(branches, place.microseconds)
     return [NamespaceAt(branch.state, branch.causing_request, len(branches) > 1) for branch in branches]

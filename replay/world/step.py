@@ -118,7 +118,7 @@ class WorldStep:
         return self._rebuilder.cluster.at(self.record)
 
     @property
-    def around_differs(self) -> bool:
+    def lookups_differ(self) -> bool:
         """Return whether the namespace, or an object that policies look up, differs from the log."""
         return self.namespace.differs or bool(self.lookups.states)
 
@@ -135,7 +135,7 @@ class WorldStep:
     @cached_property
     def lister(self) -> Lister:
         """The cluster that the candidate's policies see."""
-        if not self.around_differs:
+        if not self.lookups_differ:
             return self.log_lister
         states = dict(self.lookups.states)
         if self.namespace.state is not None:
@@ -282,7 +282,7 @@ class WorldStep:
         """The candidate's decision about the request's own object, in the namespace of the candidate."""
         if not self._judge.asks(self.record):
             return ADMITTED
-        if not self.around_differs:
+        if not self.lookups_differ:
             return self.decisions[1]
         return self._judge.decide(self.in_namespace(self.request), self.lister)[1]
 

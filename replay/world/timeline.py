@@ -75,7 +75,7 @@ def presence_at(owners: OwnerChanges, uid: str, place: LogPosition) -> OwnerChan
     return presence if presence is not None and presence.presence is not Presence.SAME else None
 
 
-def found_later(branches: tuple[Branch, ...], at: int) -> tuple[Branch, ...]:
+def states_after_deletion(branches: tuple[Branch, ...], at: int) -> tuple[Branch, ...]:
     """Return the states after a deletion that a request at this time may find.
 
     Controllers remove their finalizers after some time, between a least and a most.

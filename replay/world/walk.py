@@ -65,7 +65,7 @@ from replay.world.server.answer import ServerAnswer, denied
 from replay.world.server.server import Server
 from replay.world.state import SAME, Branch, Later, alike, merged_branches, settled
 from replay.world.step import WorldStep
-from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChange, found_later, presence_at
+from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChange, presence_at, states_after_deletion
 from replay.world.version import WorldVersion, named_uid
 
 
@@ -214,7 +214,7 @@ class _ObjectWalk:
         """Process one request."""
         record = rebuild_step.exchange.record
         if len(self._branches) > 1:
-            self._branches = found_later(self._branches, record.received)
+            self._branches = states_after_deletion(self._branches, record.received)
         previous = self._branches
         lookups = self._around.lookups(record)
         ending = lookups if lookups.ends(record) else None
@@ -355,7 +355,7 @@ class _ObjectWalk:
             yield self._without_namespace(step, controls=controls)
         elif step.namespace.is_terminating and is_creation:
             yield ServerAnswer(NOT_SENT if controls else FORBIDDEN, branch.state)
-        elif branch.state is None and not step.around_differs:
+        elif branch.state is None and not step.lookups_differ:
             yield from self._server.same_world.answers(step) if step.is_finding else [ServerAnswer(step.logged, None)]
         elif (controls and branch.is_absent and not is_creation) or is_finalized(step, branch.state):
             yield ServerAnswer(NOT_SENT, branch.state)
@@ -429,7 +429,7 @@ class _ObjectWalk:
         """Record how a request ends, unless everything about it is as in the log."""
         if result == step.logged and not step.is_finding:
             return
-        was_same = self._branches == SAME and not step.around_differs
+        was_same = self._branches == SAME and not step.lookups_differ
         if was_same and result == step.logged and all(answer.state is None for answer in answers):
             return
         differs = result.cause != step.logged.cause

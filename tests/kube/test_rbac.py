@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from replay.json import JSON
-from replay.kube.attributes import Missing, PartialObject, PerhapsAbsent, UserInfo
+from replay.kube.attributes import Missing, PartialObject, PossiblyAbsent, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
@@ -145,12 +145,12 @@ def partly(obj: JSON, **parts: JSON) -> PartialObject:
     return PartialObject({**obj, **parts}, (CHANGING,))
 
 
-def perhaps(obj: JSON) -> PerhapsAbsent:
-    return PerhapsAbsent("authorizer", CHANGING.reason, object=obj)
+def perhaps(obj: JSON) -> PossiblyAbsent:
+    return PossiblyAbsent("authorizer", CHANGING.reason, object=obj)
 
 
-def plain(item: JSON | PartialObject | PerhapsAbsent) -> JSON:
-    return item.object if isinstance(item, PerhapsAbsent) else getattr(item, "value", item)
+def plain(item: JSON | PartialObject | PossiblyAbsent) -> JSON:
+    return item.object if isinstance(item, PossiblyAbsent) else getattr(item, "value", item)
 
 
 def read_by(*subjects: JSON, name: str = "b") -> JSON:
@@ -176,7 +176,7 @@ PARTIAL = [
 
 @pytest.mark.parametrize(("objects", "allowed"), [row[1:] for row in PARTIAL], ids=[row[0] for row in PARTIAL])
 def test_what_is_not_known_of_rbac_is_an_unknown_answer(
-    objects: list[JSON | PartialObject | PerhapsAbsent], allowed: bool | None
+    objects: list[JSON | PartialObject | PossiblyAbsent], allowed: bool | None
 ) -> None:
     """A binding or role that was being changed is known in parts; what else allows or cannot matter is an answer."""
     known = {id(plain(item)): item for item in objects}

@@ -12,7 +12,7 @@ from replay.admission.admitted import UNCHANGED, Admitted
 from replay.admission.decision import Decision, Mutated, Verdict
 from replay.admission.effects import ADMITTED
 from replay.audit.event import RequestRecord
-from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, PerhapsAbsent, UserInfo
+from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, PossiblyAbsent, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.pipeline.replay.decide import MetRequest
 from replay.pipeline.replay.kept_input import UNKEEPABLE, block_of, kept_row, met_request, rows_of
@@ -111,7 +111,7 @@ def test_bodies_are_kept_where_their_values_are_hidden(resource: str, *, are_kep
 
 
 UNKEPT: list[tuple[str, Callable[[], MetRequest]]] = [
-    ("what may be absent", lambda: met(ATTRIBUTES.with_object(PerhapsAbsent("object", "it is not known")))),
+    ("what may be absent", lambda: met(ATTRIBUTES.with_object(PossiblyAbsent("object", "it is not known")))),
     ("a number above 64 bits", lambda: met(ATTRIBUTES.with_object({"n": 2**64}))),
     ("half a character", lambda: met(ATTRIBUTES.with_object({"n": "\ud800"}))),
     ("a patch with a hole", lambda: met(admitted=(UNCHANGED, replace(MUTATED, patch=({"value": HOLE},))))),

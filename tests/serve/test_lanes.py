@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from replay.audit.store import Store
 from replay.serve.processes import Ingest
-from replay.serve.runner import ArrivalLane, Run, WholeLane, sets_digest
+from replay.serve.runner import ArrivalLane, Run, WholeStoreLane, sets_digest
 from replay.serve.settings import Receiving, ServeSettings
 from replay.serve.stores import LogState, Stores
 from replay.serve.trials import SUMMARY, ResultKey, TrialBoard, TrialPhase, WorkProgress
@@ -39,7 +39,7 @@ class Growing(Stores):
         return self._left.pop(0) if len(self._left) > 1 else self._left[0]
 
 
-class Decided(WholeLane):
+class Decided(WholeStoreLane):
     """A lane whose process opens a store with 20 requests after a while."""
 
     runs = 0

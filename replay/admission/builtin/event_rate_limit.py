@@ -111,7 +111,7 @@ class EventRateLimit(Plugin):
     operations = CREATE_UPDATE
     concerns = (("", ("events",)), ("events.k8s.io", ("events",)))
     is_stateful = True
-    keeps_books = True
+    counts_requests = True
     is_timed = True
 
     def __init__(self, limits: list[JSON]) -> None:

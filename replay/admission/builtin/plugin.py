@@ -154,7 +154,7 @@ class Plugin:
     """Flags of the server that the plugin reads."""
     is_stateful: ClassVar[bool] = False
     """A flag that a decision depends on earlier requests."""
-    keeps_books: ClassVar[bool] = False
+    counts_requests: ClassVar[bool] = False
     """A flag that the plugin's state follows from the requests of a log."""
     is_last: ClassVar[bool] = False
     """A flag that the plugin sees only requests that policies and webhooks allow."""

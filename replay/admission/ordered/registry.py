@@ -198,15 +198,15 @@ def _content(obj: JSON) -> JSON:
     return None if obj is None else {key: obj[key] for key in obj if key not in ("apiVersion", "kind", "metadata")}
 
 
-def keeps_books(sets: Iterable[ManifestSet]) -> bool:
+def counts_requests(sets: Iterable[ManifestSet]) -> bool:
     """Return whether a plugin in some sets depends on earlier requests."""
-    stateful = [plugin for plugin in BUILTIN_PLUGINS if plugin.type.keeps_books]
+    stateful = [plugin for plugin in BUILTIN_PLUGINS if plugin.type.counts_requests]
     return any(plugin.settings(manifests) is not None for manifests in sets for plugin in stateful)
 
 
 def without_books(manifests: ManifestSet) -> ManifestSet:
     """Return a set without the plugins that depend on earlier requests."""
-    stateful = {plugin.name for plugin in BUILTIN_PLUGINS if plugin.type.keeps_books}
+    stateful = {plugin.name for plugin in BUILTIN_PLUGINS if plugin.type.counts_requests}
     return _without(manifests, stateful)
 
 

@@ -112,7 +112,7 @@ class _Suite(Struct, frozen=True):
 
     def _skipped(self, name: str, place: str) -> EngineCase:
         """Return a case that the suite skips."""
-        return EngineCase(name, str(self.document.path), self.document.position(place).line, _says_skip)
+        return EngineCase(name, str(self.document.path), self.document.position(place).line, _is_skipped)
 
     def _decided(self, fields: Fields, asked: SuiteTest) -> tuple[list[Violation], list[str]]:
         """Return the violations of a case's object. Raises CaseError."""
@@ -159,7 +159,7 @@ class _Suite(Struct, frozen=True):
         return [document.value for document in read_documents(path)]
 
 
-def _says_skip() -> list[str]:
+def _is_skipped() -> list[str]:
     raise CannotRunError("the suite says `skip`")
 
 

@@ -60,13 +60,13 @@ class ObservedStep:
         try:
             value = self.step.exec(frame)
         except UndeterminedError as error:
-            self._give_up(tracker, error)
+            self._fail_over_budget(tracker, error)
         if tracker is not None:
             self.step.charge(tracker, value)
             tracker.push(self.id, value)
         return value
 
-    def _give_up(self, tracker: CostTracker | None, error: UndeterminedError) -> NoReturn:
+    def _fail_over_budget(self, tracker: CostTracker | None, error: UndeterminedError) -> NoReturn:
         """Charge for a call that is too big to make: if that exceeds the limit, the server's answer is known after all."""
         if tracker is not None and not error.charged:
             error.charged = True

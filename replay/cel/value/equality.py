@@ -270,10 +270,10 @@ def find(mapping: Value, key: Value) -> tuple[bool, Value]:
         return result
     if kind is str:
         return (True, mapping[key]) if key in mapping else (False, None)
-    return _find_odd(mapping, key)
+    return _find_by_candidates(mapping, key)
 
 
-def _find_odd(mapping: dict[Value, Value], key: Value) -> tuple[bool, Value]:
+def _find_by_candidates(mapping: dict[Value, Value], key: Value) -> tuple[bool, Value]:
     if not mapping:
         return False, None
     for candidate in _key_candidates(key):

@@ -130,7 +130,7 @@ class _ModuleParser(TermParser):
             if head.value is None and head.key is None and head.arguments is None:
                 raise self.error("var cannot be used for rule name", head.line)
             rule = Rule(head, (Literal_(Scalar(value=True, line=head.line), head.line),))
-        rule = Rule(rule.head, rule.body, otherwise=self._otherwise(head))
+        rule = Rule(rule.head, rule.body, otherwise=self._else_rules(head))
         found = [rule]
         while not self.is_v1 and self.kind == "{" and rule.otherwise is None:
             found.append(
@@ -155,7 +155,7 @@ class _ModuleParser(TermParser):
             self.place = place
         return is_end
 
-    def _otherwise(self, head: Head) -> Rule | None:
+    def _else_rules(self, head: Head) -> Rule | None:
         if not (self.is_word("else") and self.peek().kind in ("=", ":=", "{", "name")):
             return None
         line = self.token.line
@@ -170,7 +170,7 @@ class _ModuleParser(TermParser):
         elif self.kind == "{":
             body = self._braced_body()
         own = Head(head.name, line, head.arguments, None, value or Scalar(value=True, line=line))
-        return Rule(own, body, otherwise=self._otherwise(head))
+        return Rule(own, body, otherwise=self._else_rules(head))
 
     def _head(self) -> Head:
         line = self.token.line

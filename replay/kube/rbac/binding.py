@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from replay.json import JSON
-from replay.kube.attributes import Missing, PartialObject, PerhapsAbsent, UserInfo
+from replay.kube.attributes import Missing, PartialObject, PossiblyAbsent, UserInfo
 
 SERVICE_ACCOUNT = "system:serviceaccount:"
 """The prefix of service accounts' user names. Namespace and name follow it."""
@@ -41,11 +41,11 @@ class RoleBindings:
         """Index the bindings. All of `listed` have one kind, and RoleBindings are all in `namespace`."""
         self._kind = kind
         self.missing = tuple(
-            each for each in listed if isinstance(each, Missing) and not isinstance(each, PerhapsAbsent)
+            each for each in listed if isinstance(each, Missing) and not isinstance(each, PossiblyAbsent)
         )
-        bindings = [each for each in listed if isinstance(each, PerhapsAbsent) or not isinstance(each, Missing)]
+        bindings = [each for each in listed if isinstance(each, PossiblyAbsent) or not isinstance(each, Missing)]
         self._bindings = [_known_part(each) for each in bindings]
-        self._doubts = {number: each for number, each in enumerate(bindings) if isinstance(each, PerhapsAbsent)}
+        self._doubts = {number: each for number, each in enumerate(bindings) if isinstance(each, PossiblyAbsent)}
         self._partial = {number for number, each in enumerate(bindings) if isinstance(each, PartialObject)}
         self._by_subject: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._anybodys: list[int] = []
@@ -105,11 +105,11 @@ def _subject(binding: JSON, user: UserInfo, namespace: str) -> JSON | Missing | 
     return unknown
 
 
-def _known_part(listed: JSON | PartialObject | PerhapsAbsent) -> JSON:
+def _known_part(listed: JSON | PartialObject | PossiblyAbsent) -> JSON:
     """Return the known part of a binding, as if it exists."""
     if isinstance(listed, PartialObject):
         return listed.value
-    return listed.object if isinstance(listed, PerhapsAbsent) else listed
+    return listed.object if isinstance(listed, PossiblyAbsent) else listed
 
 
 def missing_in(value: JSON | Missing) -> Missing | None:

@@ -62,7 +62,7 @@ class Migrated(Struct, frozen=True):
     reason: str = ""
 
 
-class _Said(Struct, frozen=True):
+class _CelRule(Struct, frozen=True):
     """Rule translated to CEL: when it applies, and when it allows."""
 
     match: Match
@@ -191,7 +191,7 @@ def _actions(policy: Mapping[str, Any], rule: Mapping[str, Any]) -> list[str]:
     return ["Deny"] if enforces(action) else ["Audit", *warns]
 
 
-def _by_cel(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas) -> _Said:
+def _by_cel(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas) -> _CelRule:
     """Return the translation of a rule that is written in CEL."""
     match = match_of(rule, ("CREATE", "UPDATE", "DELETE", *_connects(rule)), discovery, schemas)
     validation = rule["validate"]
@@ -225,7 +225,7 @@ def _by_cel(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Disco
         if "message" not in each and "messageExpression" not in each and validation.get("message"):
             each["message"] = validation["message"]
     conditions = match.condition(Reading("object"))
-    return _Said(match, conditions, validations, [dict(each) for each in cel.get("variables") or ()])
+    return _CelRule(match, conditions, validations, [dict(each) for each in cel.get("variables") or ()])
 
 
 def _connects(rule: Mapping[str, Any]) -> tuple[str, ...]:
@@ -234,7 +234,9 @@ def _connects(rule: Mapping[str, Any]) -> tuple[str, ...]:
     return ("CONNECT",) if any(parse_kind_selector(kind).subresource for kind in kinds) else ()
 
 
-def _by_formulas(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas) -> _Said:
+def _by_formulas(
+    policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas
+) -> _CelRule:
     """Return the translation of a rule with a pattern, several patterns, or deny conditions."""
     validation = as_map(rule.get("validate"))
     is_pattern = validation.get("deny") is None
@@ -280,7 +282,7 @@ def _by_formulas(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: 
         )
     if inner.object != root and inner.object in allowed.text:
         variables.insert(0, {"name": "resource", "expression": root.strip("()")})
-    return _Said(match, conditions, [{"expression": allowed.text, **_message(rule)}], variables)
+    return _CelRule(match, conditions, [{"expression": allowed.text, **_message(rule)}], variables)
 
 
 def _denies(violation: Outcome, *, fails: bool) -> Formula:

@@ -133,7 +133,7 @@ class Request:
         return self._images.images()
 
 
-class StillRequest(Request):
+class BackgroundRequest(Request):
     """Request for an object that no user sent, as in Kyverno's CLI and background scan (`engine.NewPolicyContext`).
 
     Variables see the object, the operation, the namespace, and the user if one is given.

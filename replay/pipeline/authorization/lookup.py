@@ -52,7 +52,7 @@ def look_up_authorization(
     lookup = AuthorizationLookup(scenario.name)
     with store_of(scenario, progress) as store:
         questions = read_questions(store)
-        decided_by: Callable[[Request], str] = _nobody
+        decided_by: Callable[[Request], str] = _no_workspace
         if inputs is not None:
             chains = chains_of(store, inputs, past_job(store, manifests), questions.values())
             decided_by = AuthorizationReplay(store, chains, questions).decided_by
@@ -68,7 +68,7 @@ def look_up_authorization(
     return lookup
 
 
-def _nobody(request: Request) -> str:
+def _no_workspace(request: Request) -> str:
     del request
     return ""
 

@@ -12,7 +12,7 @@ from replay.kube.attributes import Missing
 from replay.kube.lister import Lister
 from replay.pipeline.kcp.chain import ShardChain
 from replay.pipeline.replay.decide import decide
-from replay.pipeline.replay.presence import how_shown
+from replay.pipeline.replay.presence import agreement_with_event
 from replay.reconstruct.request import ReplayRequest
 
 _OTHERS = "the event shows other policies than are known of their workspace, of which the log lacks events"
@@ -52,7 +52,7 @@ def _shows(chain: ShardChain, request: ReplayRequest, decision: Decision, apart:
     Policies in `apart` are ignored.
     """
     comparable = _without(decision, apart) if apart else decision
-    return how_shown(request.record, comparable, chain.policies - apart)
+    return agreement_with_event(request.record, comparable, chain.policies - apart)
 
 
 def _without(decision: Decision, policies: frozenset[str]) -> Decision:

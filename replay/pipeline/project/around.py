@@ -42,7 +42,7 @@ class ProjectFindings(Struct, frozen=True):
     owner_label: str | None = None
 
 
-def look_around(directory: Path) -> ProjectFindings:
+def search_directory(directory: Path) -> ProjectFindings:
     """Search a directory. Only files that look like manifests or snapshots are opened."""
     logs: dict[Path, None] = {}
     stores, sets, snapshots = [], [], []

@@ -349,7 +349,7 @@ class Job(Struct, frozen=True, dict=True):
             self.webhooks.backends,
             self.schemas,
             self._asks_candidate,
-            self._heeds,
+            self._reads_places,
             self.consults,
             shown,
             with_quotas,
@@ -442,7 +442,7 @@ class Job(Struct, frozen=True, dict=True):
         """Return whether a candidate policy with authorizer or parameters may match a request."""
         return self.consulted(CoarseClass(record.verb, record.api_group, record.resource, record.subresource))
 
-    def _heeds(self, record: Classed, places: frozenset[Place]) -> bool:
+    def _reads_places(self, record: Classed, places: frozenset[Place]) -> bool:
         """Return whether a candidate policy or webhook that may match the request reads one of `places`.
 
         The places are in `object` or `oldObject`.

@@ -96,7 +96,7 @@ class _Admitted(Struct, array_like=True):
     is_refused: bool
 
 
-class _Asked(Struct, array_like=True):
+class _OperationRequest(Struct, array_like=True):
     """A request with one operation. `admitted` is None if no mutating plugin acted in any set."""
 
     original: _Original | Missing
@@ -107,7 +107,7 @@ class _Asked(Struct, array_like=True):
 
 class _Row(Struct, array_like=True):
     record: RequestRecord
-    asked: tuple[_Asked, ...]
+    asked: tuple[_OperationRequest, ...]
     basis: Mapping[str, Basis | None]
     reached: Reached
     reached_reason: str
@@ -154,7 +154,7 @@ def met_request(row: bytes) -> MetRequest:
     return MetRequest(request, [_admitted(each) for each in kept.asked])
 
 
-def _asked(original: Attributes | Missing, attributes: Attributes, admitted: Sequence[Admitted]) -> _Asked:
+def _asked(original: Attributes | Missing, attributes: Attributes, admitted: Sequence[Admitted]) -> _OperationRequest:
     own = _Attributes(
         operation=attributes.operation,
         kind=attributes.kind,
@@ -178,10 +178,10 @@ def _asked(original: Attributes | Missing, attributes: Attributes, admitted: Seq
         else _Original(original.name, _value(original.object), original.missing)
     )
     is_unchanged = all(each is UNCHANGED for each in admitted)
-    return _Asked(before, own, None if is_unchanged else tuple(map(_kept_admitted, admitted)), len(admitted))
+    return _OperationRequest(before, own, None if is_unchanged else tuple(map(_kept_admitted, admitted)), len(admitted))
 
 
-def _question(asked: _Asked) -> tuple[Attributes | Missing, Attributes]:
+def _question(asked: _OperationRequest) -> tuple[Attributes | Missing, Attributes]:
     own = asked.attributes
     attributes = Attributes(
         operation=own.operation,
@@ -278,7 +278,7 @@ def _mutated(part: Decision) -> tuple[Patch, ...]:
     return tuple(each.patch for each in part.mutated)
 
 
-def _admitted(asked: _Asked) -> Sequence[Admitted]:
+def _admitted(asked: _OperationRequest) -> Sequence[Admitted]:
     if asked.admitted is None:
         return [UNCHANGED] * asked.sets
     return [

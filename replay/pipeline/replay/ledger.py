@@ -128,7 +128,7 @@ def _one(
     record = each.request.record
     time = record.received
     effects = Effects()
-    if decision.denials or not each.came_to_the_end:
+    if decision.denials or not each.reached_last_plugins:
         return ADMITTED
     is_open = not each.is_certain or bool(decision.undetermined)
     # It is uncertain whether this request is charged, so the certain charges stay as they are.
@@ -165,7 +165,7 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
     predicates: list[Predicate] = []
     mapper = EquivalentResourceMapper(cluster.discovery)
     for plugin in BUILTIN_PLUGINS:
-        if not plugin.type.is_stateful or not plugin.type.keeps_books:
+        if not plugin.type.is_stateful or not plugin.type.counts_requests:
             continue
         plugins = [plugin.plugin(manifests) for manifests in sets]
         if not any(plugins):

@@ -31,7 +31,7 @@ class LoggedRequest(NamedTuple):
     is_certain: bool
 
     @property
-    def came_to_the_end(self) -> bool:
+    def reached_last_plugins(self) -> bool:
         """Return whether the request reached the plugins after all policies and webhooks.
 
         It also counts as such if only one of these refused it.

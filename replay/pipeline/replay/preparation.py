@@ -9,7 +9,7 @@ import orjson
 from msgspec.structs import replace
 
 from replay.admission.chain import Chain
-from replay.admission.ordered.registry import criteria_of, keeps_books, looked_up_resources, without_books
+from replay.admission.ordered.registry import counts_requests, criteria_of, looked_up_resources, without_books
 from replay.audit.event import RequestRecord
 from replay.audit.place import LOOKUPS
 from replay.audit.store import Store
@@ -93,7 +93,7 @@ def with_ledger(store: Store, job: Job) -> Job:
     Most requests that no other plugin or policy can match are then not read at all. Those with an answer and those that
     failed are still read.
     """
-    if not keeps_books(job.distinct_sets) or not isinstance(job.chain, Chain):
+    if not counts_requests(job.distinct_sets) or not isinstance(job.chain, Chain):
         return job
     ledger = ledger_of(
         job.chain,

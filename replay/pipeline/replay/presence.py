@@ -176,13 +176,13 @@ def best_shown(
     """Return the decisions that agree best with the event, the last ones if several do."""
     if len(alternatives) == 1:
         return alternatives[0]
-    scores = [how_shown(record, each[0], policies) for each in alternatives]
+    scores = [agreement_with_event(record, each[0], policies) for each in alternatives]
     return next(
         each for each, score in zip(reversed(alternatives), reversed(scores), strict=True) if score == max(scores)
     )
 
 
-def how_shown(record: RequestRecord, decision: Decision, policies: frozenset[str]) -> int:
+def agreement_with_event(record: RequestRecord, decision: Decision, policies: frozenset[str]) -> int:
     """Return how well a decision agrees with the event.
 
     2 is full agreement, 1 agreement except for undetermined parts, 0 disagreement.

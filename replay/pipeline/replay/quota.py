@@ -232,7 +232,7 @@ class _Step(Struct):
         counted = self._counted(is_certain=is_certain)
         if self._is_unsent(counted):
             return ADMITTED
-        if decision.denials or not (is_unlike_log or self._comes_to_quotas()):
+        if decision.denials or not (is_unlike_log or self._reaches_quotas()):
             _miss(self.book, self.record)
             return ADMITTED
         own = self._checked(is_certain=is_certain)
@@ -248,12 +248,14 @@ class _Step(Struct):
                 self.book.put(namespace, self.key, counted)
         return own
 
-    def _comes_to_quotas(self) -> bool:
+    def _reaches_quotas(self) -> bool:
         """Return whether an admitted creation reaches its quotas: validation (422) is before, storage (409) after."""
         record = self.record
         if self.is_logged:
             return record.code < FAILED or record.code == EXISTS or self._is_refused_in_log
-        return record.code < FAILED or record.code == EXISTS or self.each.came_to_the_end or record.code == FORBIDDEN
+        return (
+            record.code < FAILED or record.code == EXISTS or self.each.reached_last_plugins or record.code == FORBIDDEN
+        )
 
     @property
     def _is_refused_in_log(self) -> bool:
@@ -337,7 +339,7 @@ class _Step(Struct):
         if present is None or decision.denials:
             return ADMITTED
         # The API server evaluates quotas for no other subresource of an update (`Evaluator.Handles`).
-        is_evaluated = self.each.came_to_the_end and attributes.subresource in ("", "resize")
+        is_evaluated = self.each.reached_last_plugins and attributes.subresource in ("", "resize")
         own = self._checked(is_certain=is_certain) if is_evaluated else ADMITTED
         counted = self._counted(is_certain=is_certain and present.is_certain)
         if own.denials or self.record.code >= FAILED or attributes.dry_run or counted is None:

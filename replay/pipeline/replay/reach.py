@@ -180,7 +180,7 @@ def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
     """
     if not changes:
         return frozenset()
-    is_meant = _subjects(job, changes)
+    is_bound = _subjects(job, changes)
     since = min(each.place.seq for of_object in changes.values() for each in of_object)
     others = any(key[0] != RBAC_GROUP for key in changes)
     defined = {key[3] for key in changes if key[:2] == DEFINITION}
@@ -190,7 +190,7 @@ def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
         if (
             f"{requests.resource}.{requests.api_group}" in defined
             or not granting(reason).isdisjoint(changes)
-            or ((is_forbidden or job.consulted(requests)) and (others or is_meant(user)))
+            or ((is_forbidden or job.consulted(requests)) and (others or is_bound(user)))
         ):
             keys.update(asked_keys)
     return frozenset(keys)
@@ -209,11 +209,11 @@ def _subjects(job: Job, changes: LookupChanges) -> Callable[[str], bool]:
         bindings.append(RoleBindings(key[1], [value for value in values if isinstance(value, dict)], key[2]))
 
     @cache
-    def is_meant(user: str) -> bool:
+    def is_bound(user: str) -> bool:
         user_info: UserInfo = user_info_from_json(user)
         return any(True for each in bindings for _ in each.of(user_info))
 
-    return is_meant
+    return is_bound
 
 
 def object_key(record: RequestRecord, kind: str) -> ObjectKey:

@@ -107,7 +107,7 @@ class Tracer:
             backends=self._backends,
             asks=self._asks,
             consults=self._consults,
-            heeds=self._heeds,
+            reads_places=self._reads_places,
         )
 
     def take(self) -> tuple[Trace, tuple[str, ...], tuple[Note, ...] | None]:
@@ -165,9 +165,9 @@ class Tracer:
         self._answers.add(("consults", _columns(record), _NOWHERE, answer))
         return answer
 
-    def _heeds(self, record: Classed, places: frozenset[Place]) -> bool:
-        answer = self._judge.heeds(record, places)
-        self._answers.add(("heeds", _columns(record), places, answer))
+    def _reads_places(self, record: Classed, places: frozenset[Place]) -> bool:
+        answer = self._judge.reads_places(record, places)
+        self._answers.add(("reads_places", _columns(record), places, answer))
         return answer
 
 
@@ -204,7 +204,7 @@ def answer_of(judge: Judge, question: str, requests: Classed, places: frozenset[
         case "consults":
             return judge.consults(requests)
         case _:
-            return judge.heeds(requests, places)
+            return judge.reads_places(requests, places)
 
 
 def digest(*values: object) -> bytes:

@@ -150,7 +150,7 @@ class Wave(Struct, frozen=True):
     """Owners of objects whose owners may differ."""
 
     @property
-    def is_few(self) -> bool:
+    def is_walked_here(self) -> bool:
         """Return whether this process walks the objects itself."""
         return len(self.keys) < FEW_OBJECTS
 
@@ -261,7 +261,7 @@ def world_of(
         world = _followed(_Stage(answers, worker_pool, progress, World(), archive), again)
     world.forbidden = job.gate.refused
     _retried(store, world)
-    _refused_still(store, world)
+    _count_denied_in_both(store, world)
     store.rest()  # the merge needs its memory
     if job.with_lines:
         world.lines = [
@@ -362,18 +362,18 @@ class _Stage(Struct, frozen=True):
         if self.archive is None or wave.ownership is None:
             yield from self._walk(wave)
             return
-        parts = 1 if wave.is_few else self.store.parts
+        parts = 1 if wave.is_walked_here else self.store.parts
         walks = WaveWalks(self.archive, wave.keys, wave.around, wave.begins, parts)
         rest = replace(wave, keys=walks.missing)
         with closing(self._walk(rest, is_traced=True)) as missing:
             # The new walks come in the order of the saved ones only if both are split alike.
-            yield from walks.all(missing, in_order=rest.is_few == wave.is_few)
+            yield from walks.all(missing, in_order=rest.is_walked_here == wave.is_walked_here)
 
     def _walk(self, wave: Wave, *, is_traced: bool = False) -> Generator[ObjectWalk, None, None]:
         """Walk all objects of a wave."""
         if not wave.keys:
             return
-        parts = [self.store.whole()] if wave.is_few else list(map(self.store.part, range(self.store.parts)))
+        parts = [self.store.whole()] if wave.is_walked_here else list(map(self.store.part, range(self.store.parts)))
         portions = self.worker_pool.shared(wave.portions(parts))
         with closing(self.worker_pool.results(Walk(wave.around, is_traced), portions, self.progress)) as results:
             pairs = zip(portions, results, strict=True)
@@ -399,7 +399,7 @@ def _seconds(refused: Iterable[RefusedPods], store: Store) -> Iterator[tuple[str
         yield each.username, (until - each.since // TICKS) / MICROSECONDS
 
 
-def _refused_still(store: Store, world: World) -> None:
+def _count_denied_in_both(store: Store, world: World) -> None:
     """Count controllers' requests that are denied in the log and under the candidate."""
     for seq, username, code, message, reason, owner in store.frame("refused_creations").iter_rows():
         if not is_controller(username) or result_of(code, message, reason).cause not in (Cause.DENIED, Cause.INVALID):

@@ -120,7 +120,7 @@ class WeeklyPart(Struct):
         for file, witness in other.witnesses.items():
             self.witnesses.setdefault(file, FileAgreement()).add(witness)
 
-    def tell_apart(self, worlds: Mapping[PeriodSide, World], step: int) -> None:
+    def count_new_denials(self, worlds: Mapping[PeriodSide, World], step: int) -> None:
         """Count the new denials, after it is known which of them are consequences."""
         for key, entries in self.would_deny.items():
             world = worlds.get((key.period, key.side), World())
@@ -212,7 +212,7 @@ class WeeklyTask(Struct, frozen=True):
             workspace=workspace,
         )
         cell = EffectCell(1, record.stage_time, record.stage_time, record.audit_id, message)
-        # Whether it is a consequence is known only after the walks (`tell_apart`).
+        # Whether it is a consequence is known only after the walks (`count_new_denials`).
         if not effect_of.denied and (effect_of.side, action) in _WOULD_DENY:
             part.would_deny.setdefault(key, []).append((LogPosition(record.seq, request.item), cell))
         else:

@@ -85,7 +85,7 @@ def _character(ranges: Ranges, chooser: random.Random) -> str:
     return chr(chooser.randint(*chooser.choice(ranges))) if ranges else ""
 
 
-def _samples_beside(text: str) -> Iterator[str]:
+def _similar_texts(text: str) -> Iterator[str]:
     """Yield texts of the same form with another meaning: addresses, versions, durations, and URLs of host names."""
     if (network := _network(text)) is not None:
         yield from _addresses(network)
@@ -188,7 +188,7 @@ def _around(text: str) -> Iterator[str]:
         yield text.upper()
         yield text.lower()
     yield from _quantities(text)
-    yield from _samples_beside(text)
+    yield from _similar_texts(text)
 
 
 def _quantities(text: str) -> Iterator[str]:

@@ -34,14 +34,14 @@ _AMOUNTS = ("0", "1", "2", "100m", "500m", "900m", "1500m", "64Mi", "500Mi", "1G
 def hint_amounts(root: Root) -> None:
     """Add hints that quantities are usual ones, or close to those of the policies."""
     written = [text for text in root.texts.literals if quantity_of(text) is not None]
-    around = [other for text in written for other in _beside(text)]
+    around = [other for text in written for other in _neighbours(text)]
     literals = [root.texts.literal(text) for text in dict.fromkeys([*_AMOUNTS, *written, *around])]
     for term in root.amounts:
         if term.op == "var":
             root.hints.append(disj(*(root.texts.same(term, literal) for literal in literals)))
 
 
-def _beside(text: str) -> Iterator[str]:
+def _neighbours(text: str) -> Iterator[str]:
     digits = text.rstrip("numkKMGTPEi")
     if digits.isdigit():
         for other in (int(digits) + 1, int(digits) - 1, int(digits) * 10):
@@ -51,7 +51,7 @@ def _beside(text: str) -> Iterator[str]:
 
 def text_facts(root: Root) -> Iterator[Term]:
     """Yield facts about all texts that formulas read."""
-    yield from _about_lengths(root)
+    yield from _length_facts(root)
     yield from _about_results(root)
     yield from _about_constants(root)
     for term, predicates in root.texts.predicates.items():
@@ -67,7 +67,7 @@ def text_facts(root: Root) -> Iterator[Term]:
             yield from _about_membership(root, node, term)
 
 
-def _about_lengths(root: Root) -> Iterator[Term]:
+def _length_facts(root: Root) -> Iterator[Term]:
     """Yield facts about lengths of texts, also above the numbers that expressions name."""
     texts = root.texts
     limits = sorted({limit for number in root.numbers for limit in (number - 1, number) if 0 <= limit <= _LONGEST})

@@ -58,7 +58,7 @@ def after_eviction(pod: Known, exchange: Exchange, following: JSON, overlap: Ove
     return _deleting(state, exchange, following, period)
 
 
-def perhaps_evicted(pod: Known) -> Known:
+def possibly_evicted(pod: Known) -> Known:
     """Return a pod that an eviction may have written once, twice or not at all.
 
     Its condition and deletion fields are unknown.

@@ -29,7 +29,7 @@ from replay.reconstruct.history.derived import (
     second,
 )
 from replay.reconstruct.history.effect import Effect, EffectKind, effect_of
-from replay.reconstruct.history.eviction import Overlap, after_eviction, perhaps_evicted
+from replay.reconstruct.history.eviction import Overlap, after_eviction, possibly_evicted
 from replay.reconstruct.record.body import revision
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get, merged
@@ -255,7 +255,7 @@ class History:
             if isinstance(after, Missing) or after.value is not None:
                 states.append(after)
             elif self.effects[place].kind is EffectKind.EVICTION:
-                states += [perhaps_evicted(state) for state in states[-1:] if isinstance(state, Known)]
+                states += [possibly_evicted(state) for state in states[-1:] if isinstance(state, Known)]
             elif place != places[0] and (removed := as_removed(self.effects[place].exchange)) is not None:
                 states.append(removed)
         return merged(states, "it was being changed at the same time") if states else Known(None, Basis.RECORDED)

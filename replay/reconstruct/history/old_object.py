@@ -19,7 +19,7 @@ from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing
 from replay.reconstruct.history.derived import FINALIZERS, MICROSECONDS, scale_of
 from replay.reconstruct.history.effect import EffectKind, is_gone
-from replay.reconstruct.history.eviction import perhaps_evicted
+from replay.reconstruct.history.eviction import possibly_evicted
 from replay.reconstruct.history.history import NOT_FOUND, History
 from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, form_of, made_by, touched
 from replay.reconstruct.patch.result import after_patch, shown_form
@@ -74,7 +74,7 @@ class OldObjects(Struct, frozen=True):
         if place is not None:
             state = self.history.after(place) if place >= 0 else _nothing_before()
             raced = isinstance(state, Known) and state.value and self.history.is_evicted_meanwhile(exchange)
-            return perhaps_evicted(state) if isinstance(state, Known) and raced else state
+            return possibly_evicted(state) if isinstance(state, Known) and raced else state
         at = revision(exchange.response.metadata) if exchange.succeeded and exchange.concerns_parent else None
         repeated = self.history.index_at_revision(at) if at is not None else None
         if repeated is not None:
@@ -149,7 +149,9 @@ class OldObjects(Struct, frozen=True):
         if is_apply or patch is None:
             return last if isinstance(last, Missing) else _gap()
         return (
-            Missing("", _UNTOUCHED, RECORD_RESPONSES) if self.mutated(exchange) else _left_alone(after, touched(patch))
+            Missing("", _UNTOUCHED, RECORD_RESPONSES)
+            if self.mutated(exchange)
+            else _unpatched_part(after, touched(patch))
         )
 
     def _confirmed(self, exchange: Exchange, last: Known, changed: list[FieldPath] | None) -> Known | Missing | None:
@@ -158,7 +160,7 @@ class OldObjects(Struct, frozen=True):
         `changed` is None if the patch may have changed anything.
         """
         after = exchange.response.json
-        if changed and self.trusted and _went_away(exchange):
+        if changed and self.trusted and _answers_with_removed_object(exchange):
             return _patched_away(exchange, last, changed)
         # Every write may change these fields, so they are no evidence against the state.
         ignored = (*_WRITTEN_BY_ALL, *(hole.path for hole in last.holes))
@@ -189,7 +191,7 @@ class OldObjects(Struct, frozen=True):
         named = precondition(exchange)
         is_shown = exchange.succeeded and exchange.shape is BodyShape.OBJECT
         # A removal may be validated again after its own first write, which changed the version.
-        if named is not None and not (is_shown and _went_away(exchange)):
+        if named is not None and not (is_shown and _answers_with_removed_object(exchange)):
             state = self._at_precondition(exchange, named)
             if state is not None:
                 return state
@@ -198,7 +200,7 @@ class OldObjects(Struct, frozen=True):
             return self._guarded(last)
         metadata = exchange.response.metadata
         shown = Known(exchange.response.json, Basis.RECORDED)
-        if _went_away(exchange):
+        if _answers_with_removed_object(exchange):
             state = self._with_revision(shown, last)
             return state if _won_the_removal(metadata) else _lost_the_removal(state, last)
         if not isinstance(last, Missing) and last.value is not None:
@@ -263,7 +265,7 @@ def precondition(exchange: Exchange) -> int | None:
     return revision_of(named) if isinstance(named, str) else None
 
 
-def _went_away(exchange: Exchange) -> bool:
+def _answers_with_removed_object(exchange: Exchange) -> bool:
     """Return whether a deletion answers with the object as it was removed, which is what the last validation saw.
 
     A pod without grace period is written once with its deletionTimestamp and validated again before its removal
@@ -282,7 +284,7 @@ def _with_defaults(exchange: Exchange, old: JSON) -> JSON:
         return old
 
 
-def _left_alone(after: JSON, changed: list[FieldPath]) -> Known | Missing:
+def _unpatched_part(after: JSON, changed: list[FieldPath]) -> Known | Missing:
     """Return what a response shows of the old object, given the paths that a patch changed."""
     reason = "a patch changed it, and what was there before is not recorded"
     holes = [Hole(path, reason, RECORD_RESPONSES) for path in (*made_by(changed, after), *_WRITTEN_BY_ALL)]

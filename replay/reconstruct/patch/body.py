@@ -178,20 +178,20 @@ def agrees(old: JSON, new: JSON, paths: Iterable[FieldPath]) -> bool:
         for part in path:
             at = at.setdefault(part, {})
         at[_ALL] = {}
-    return _equal_apart(old, new, ignored)
+    return _equal_except(old, new, ignored)
 
 
 _Tree = dict[str | int | None, Any]
 _ALL = None
 
 
-def _equal_apart(one: JSON, other: JSON, ignored: _Tree) -> bool:
+def _equal_except(one: JSON, other: JSON, ignored: _Tree) -> bool:
     """Compare two values outside a tree of paths. An absent value equals a map whose entries are all ignored."""
     if _ALL in ignored:
         return True
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(
-            _equal_apart(left, right, ignored[index]) if index in ignored else left == right
+            _equal_except(left, right, ignored[index]) if index in ignored else left == right
             for index, (left, right) in enumerate(zip(one, other, strict=True))
         )
     one, other = {} if one is None else one, {} if other is None else other
@@ -202,7 +202,7 @@ def _equal_apart(one: JSON, other: JSON, ignored: _Tree) -> bool:
         if below is None:
             if key not in other or other[key] != value:
                 return False
-        elif not _equal_apart(value, other.get(key), below):
+        elif not _equal_except(value, other.get(key), below):
             return False
     added = other.keys() - one.keys()
-    return added <= ignored.keys() and all(_equal_apart(None, other[key], ignored[key]) for key in added)
+    return added <= ignored.keys() and all(_equal_except(None, other[key], ignored[key]) for key in added)

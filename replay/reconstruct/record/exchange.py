@@ -52,7 +52,7 @@ class Exchange:
         self.is_connect = record.subresource in CONNECT_SUBRESOURCES
         self.concerns_parent = record.subresource not in NOT_THE_OBJECT
         self._discovery = discovery = discovery.of(record.workspace) if record.workspace else discovery
-        self.parent_kind = discovery.kind(self.resource) or self._told_kind()
+        self.parent_kind = discovery.kind(self.resource) or self._kind_in_bodies()
         kind = discovery.kind(self.resource, record.subresource) if record.subresource else None
         # Subresources such as `status` have the kind of their parent.
         self.kind = kind or (self.parent_kind if self.concerns_parent else None)
@@ -60,7 +60,7 @@ class Exchange:
         self._query: dict[str, list[str]] | None = None
         self._shape: BodyShape | None = None
 
-    def _told_kind(self) -> GroupVersionKind | None:
+    def _kind_in_bodies(self) -> GroupVersionKind | None:
         """Return the kind that a body tells of a resource that discovery does not know."""
         for body in (self.response.json, self.request.json) if self.concerns_parent else ():
             if isinstance(body, dict) and split_api_version(str(body.get("apiVersion"))) == self.resource[:2]:

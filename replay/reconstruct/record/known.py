@@ -30,19 +30,19 @@ class Known(NamedTuple):
 
     def with_value(self, path: FieldPath, value: JSON) -> Known:
         """Return the object with another value at a path, which is known then."""
-        return Known(replaced(self.value, path, value), self.basis, _apart_from(self.holes, path))
+        return Known(replaced(self.value, path, value), self.basis, _holes_outside(self.holes, path))
 
     def with_fields(self, path: FieldPath, fields: Mapping[str, JSON]) -> Known:
         """Return the object with entries added to the map at a path, which are known then."""
         merged_map = {**(get(self.value, path) or {}), **fields}
         holes = self.holes
         for name in fields if holes else ():
-            holes = _apart_from(holes, (*path, name))
+            holes = _holes_outside(holes, (*path, name))
         return Known(replaced(self.value, path, merged_map), self.basis, holes)
 
     def without(self, path: FieldPath) -> Known:
         """Return the object without a path, which is known to be absent then."""
-        return Known(removed(self.value, path), self.basis, _apart_from(self.holes, path))
+        return Known(removed(self.value, path), self.basis, _holes_outside(self.holes, path))
 
     def with_holes(self, holes: Iterable[Hole]) -> Known:
         """Return the object with more unknown paths."""
@@ -57,7 +57,7 @@ GONE = Known(None, Basis.RECONSTRUCTED)
 """An object that is known to be absent by derivation."""
 
 
-def _apart_from(holes: tuple[Hole, ...], path: FieldPath) -> tuple[Hole, ...]:
+def _holes_outside(holes: tuple[Hole, ...], path: FieldPath) -> tuple[Hole, ...]:
     """Return the holes that are not at or below a path. Most objects have none."""
     return holes and tuple(hole for hole in holes if hole.path[: len(path)] != path)
 

@@ -26,7 +26,7 @@ def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Know
     """Yield every state that a deletion may leave: nothing, or the object that finalizers hold.
 
     If only the garbage collector or the namespace controller holds the object, no line of the log tells when it is
-    removed (`replay.world.timeline.found_later`).
+    removed (`replay.world.timeline.states_after_deletion`).
     """
     if isinstance(here, Missing) or here.value is None:
         yield here

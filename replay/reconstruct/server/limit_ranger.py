@@ -26,7 +26,7 @@ from replay.reconstruct.server.pod_spec import own_spec
 def with_limits(pod: Known, namespace: str, shown: JSON, lister: Lister) -> Known:
     """Return the pod with its defaults: those of the stored pod, otherwise those of the known LimitRanges."""
     if shown is not None:
-        return _as_shown(pod, shown)
+        return _with_shown_limits(pod, shown)
     ranges = lister.list(LIMIT_RANGE, namespace)
     if isinstance(ranges, Missing) or any(isinstance(each, (Missing, PartialObject)) for each in ranges):
         return pod.with_holes(_holes(pod, "the LimitRanges of its namespace were changing"))
@@ -48,7 +48,7 @@ def _with_defaults(pod: Known, defaults: ContainerDefaults) -> Known:
     )
 
 
-def _as_shown(pod: Known, shown: JSON) -> Known:
+def _with_shown_limits(pod: Known, shown: JSON) -> Known:
     """Return the values that the stored pod's containers have and the client did not send.
 
     There are none without the annotation.

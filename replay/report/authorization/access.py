@@ -25,7 +25,7 @@ EVERYWHERE = "(cluster)"
 def access_document(change: AccessChange, names: tuple[str, str]) -> Document:
     """Return the document: the answer, the new access of each subject, then each rule. `names` are those of the two sets."""
     verdict, tone = _verdict(change)
-    sections = tuple(each for each in (_who(change), _rules(change), _unknown(change)) if each is not None)
+    sections = tuple(each for each in (_subjects_section(change), _rules(change), _unknown(change)) if each is not None)
     return Document("New access", f"{inert(names[0])} → {inert(names[1])}", verdict, tone, (), sections)
 
 
@@ -38,7 +38,7 @@ def access_screen(change: AccessChange, names: tuple[str, str]) -> Document:
     return first_screen(access_document(change, names), {"who": 10, "rules": 12, "unknown": 6}, steps)
 
 
-def _who(change: AccessChange) -> Section | None:
+def _subjects_section(change: AccessChange) -> Section | None:
     columns = (
         Column("subject", Align.CODE),
         Column("namespace", Align.CODE),

@@ -57,7 +57,7 @@ def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Kn
     is_new = creates or step.is_redefined or step.logged.cause in (Cause.ABSENT, Cause.INVALID)
     if is_new and judge.breaks_definition(kind, written, here, step.lister):
         return True
-    return _stays_invalid(step, here, written)
+    return _is_invalid_anyway(step, here, written)
 
 
 def _is_invalid_of_pod(step: WorldStep, here: Known | Missing, written: Known | Missing) -> bool:
@@ -91,7 +91,7 @@ def _must_name_version(step: WorldStep) -> bool:
     return (resource.group, resource.resource) in CONDITIONAL or (api_resource is not None and api_resource.custom)
 
 
-def _stays_invalid(step: WorldStep, here: Known | Missing, written: Known | Missing) -> bool:
+def _is_invalid_anyway(step: WorldStep, here: Known | Missing, written: Known | Missing) -> bool:
     """Return whether the log's request was invalid for a reason other than its old object."""
     if step.record.code != INVALID.code or step.logged.cause == Cause.DENIED or step.failed_by_definition:
         return False

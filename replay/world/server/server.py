@@ -71,7 +71,7 @@ class Server:
             yield self._alike(step, state)
         elif self._is_unasked(step, state):
             yield ServerAnswer(step.logged, state if step.is_dry else self._after_later(step, state))
-        elif state is None and not step.around_differs:
+        elif state is None and not step.lookups_differ:
             yield from self.same_world.answers(step)
         elif step.exchange.is_connect:
             yield self._connect(step, state)
@@ -89,7 +89,7 @@ class Server:
         resource = GroupResource(record.api_group, record.resource)
         if record.verb != "delete" and touches_immutable(resource, record.verb, record.subresource, state.touched):
             return False
-        return not self._judge.asks(record) or not self._judge.heeds(record, state.touched)
+        return not self._judge.asks(record) or not self._judge.reads_places(record, state.touched)
 
     def _is_alike(self, step: WorldStep, state: State) -> bool:
         """Return whether a write that succeeded gets the same decision as on the log's object."""
@@ -97,7 +97,7 @@ class Server:
         is_write = step.record.verb in ("update", "patch", "delete") and step.logged.cause == Cause.SUCCEEDS
         if step.precedes_apply or may_apply(step.record):  # field owners may differ although the content is the same
             return False
-        return is_known and is_write and not step.around_differs and self.meets_alike(step.record, state)
+        return is_known and is_write and not step.lookups_differ and self.meets_alike(step.record, state)
 
     def _alike(self, step: WorldStep, state: Later) -> ServerAnswer:
         alone, record = step.alone, step.record
@@ -235,7 +235,7 @@ class Server:
         """
         alone = step.alone
         is_admitted_by_both = not step.is_finding and step.logged.cause == Cause.SUCCEEDS
-        if step.around_differs or (alone is None and not is_admitted_by_both):
+        if step.lookups_differ or (alone is None and not is_admitted_by_both):
             return None
         if alone is not None and alone.result.cause != Cause.SUCCEEDS:
             return ServerAnswer(alone.result, prior)
@@ -345,7 +345,7 @@ def _conflicts(step: WorldStep, state: State) -> bool:
     """
     if is_absent(state) or step.record.subresource in _ASKS_FIRST:
         return False
-    is_met = state is not None or (step.around_differs and step.logged.cause == Cause.CONFLICT)
+    is_met = state is not None or (step.lookups_differ and step.logged.cause == Cause.CONFLICT)
     return is_met and step.conflicts
 
 

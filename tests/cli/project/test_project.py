@@ -17,7 +17,7 @@ from replay.cli.command import Command
 from replay.cli.init import project_text
 from replay.cli.project import default_map, find_project_file, project_values, read_project_file
 from replay.errors import ReplayError
-from replay.pipeline.project.around import ProjectFindings, look_around
+from replay.pipeline.project.around import ProjectFindings, search_directory
 
 SAMPLE = Path(__file__).parents[3] / "sample_audit" / "shop"
 
@@ -236,11 +236,11 @@ def test_what_is_there_twice_is_not_guessed(here: Path) -> None:
         (here / f"audit-{name}.log").touch()
     (here / ".hidden" / "current" / "vap").mkdir(parents=True)
     (here / "cluster.json").write_text("{")
-    assert look_around(Path()) == ProjectFindings(logs=(Path(),), cluster=Path("cluster.json"))
+    assert search_directory(Path()) == ProjectFindings(logs=(Path(),), cluster=Path("cluster.json"))
 
 
 def test_the_file_of_an_empty_directory_is_a_form_to_be_filled_in(here: Path) -> None:
-    text = project_text(look_around(Path()))
+    text = project_text(search_directory(Path()))
     assert [line for line in text.splitlines() if line and line[0] != "#"] == [
         "version = 1",
         'store = "audit.store"                   # keeps logs and results; made by the first run',

@@ -69,7 +69,7 @@ def changes_beyond_status(old: JSON, new: JSON) -> str:
     return "".join(list(difflib.unified_diff(one, other))[2:])
 
 
-def _without_what_is_open(claim: JSON) -> JSON:
+def _without_updatable_fields(claim: JSON) -> JSON:
     copy_ = copy.deepcopy(claim)
     for field in ("resourceVersion", "managedFields"):
         copy_.setdefault("metadata", {}).pop(field, None)
@@ -80,7 +80,7 @@ def _without_what_is_open(claim: JSON) -> JSON:
 
 def _comparable(claim: JSON) -> Any:
     """Return a claim in which null and empty values are equal."""
-    return _without_empty(_structure(_without_what_is_open(claim)))
+    return _without_empty(_structure(_without_updatable_fields(claim)))
 
 
 def _without_empty(value: Any) -> Any:
@@ -90,7 +90,7 @@ def _without_empty(value: Any) -> Any:
 
 
 def _printed(claim: JSON) -> str:
-    return json.dumps(_structure(_without_what_is_open(claim)), indent=1, ensure_ascii=False)
+    return json.dumps(_structure(_without_updatable_fields(claim)), indent=1, ensure_ascii=False)
 
 
 def _structure(claim: JSON) -> Any:

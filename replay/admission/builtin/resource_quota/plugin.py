@@ -51,7 +51,7 @@ class ResourceQuota(Plugin):
     operations = CREATE_UPDATE
     looks_up = (("", "ResourceQuota"),)
     is_stateful = True
-    keeps_books = True
+    counts_requests = True
     is_last = True
 
     def __init__(self, limited: list[JSON]) -> None:

@@ -90,7 +90,7 @@ def _after(automaton: Automaton, tree: Tree) -> int:
     return automaton.states[tree.invoking_state].transitions[0].follow
 
 
-def _around(tree: Tree | None) -> Iterator[Tree]:
+def _invoking_rules(tree: Tree | None) -> Iterator[Tree]:
     """Yield the rules that were invoked by another rule, from the inside out."""
     while tree is not None and tree.invoking_state >= 0:
         yield tree
@@ -101,7 +101,7 @@ def _expected(automaton: Automaton, state: int, tree: Tree | None) -> set[int]:
     """Return the kinds of tokens that can come next in a state and, if rules can end there, after the enclosing rules."""
     following = automaton.next_tokens(state)
     kinds = set(following)
-    for rule in _around(tree):
+    for rule in _invoking_rules(tree):
         if EPSILON not in following:
             break
         following = automaton.next_tokens(_after(automaton, rule))
@@ -115,7 +115,7 @@ def _expected(automaton: Automaton, state: int, tree: Tree | None) -> set[int]:
 def _recovery_set(automaton: Automaton, tree: Tree | None) -> set[int]:
     """Return the kinds of tokens with which some enclosing rule can continue."""
     kinds: set[int] = set()
-    for rule in _around(tree):
+    for rule in _invoking_rules(tree):
         kinds |= automaton.next_tokens(_after(automaton, rule))
     kinds.discard(EPSILON)
     return kinds
@@ -123,7 +123,7 @@ def _recovery_set(automaton: Automaton, tree: Tree | None) -> set[int]:
 
 def _stack(automaton: Automaton, tree: Tree | None) -> RuleStack:
     """Return the states in which parsing continues after the enclosing rules, from the inside out."""
-    return tuple([_after(automaton, rule) for rule in _around(tree)])
+    return tuple([_after(automaton, rule) for rule in _invoking_rules(tree)])
 
 
 MAX_RULE_DEPTH: Final = 250
