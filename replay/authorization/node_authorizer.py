@@ -119,6 +119,15 @@ GRAPH_KINDS = (POD, PERSISTENT_VOLUME, VOLUME_ATTACHMENT, RESOURCE_SLICE, POD_CE
 
 _MIRROR = "kubernetes.io/config.mirror"
 _CLAIMS = "resource claims of pods"
+_BETWEEN = {
+    "volumeattachment": (VOLUME_ATTACHMENT.kind,),
+    "resourceslice": (RESOURCE_SLICE.kind,),
+    "podcertificaterequest": (POD_CERTIFICATE_REQUEST.kind,),
+    "resourceclaim": (POD.kind, _CLAIMS),
+    "persistentvolume": (PERSISTENT_VOLUME.kind, POD.kind),
+    "secret": (POD.kind, PERSISTENT_VOLUME.kind),
+}
+"""The parts of the graph between a type of object and a node. For other types these are pods."""
 
 
 class Vertex(NamedTuple):
@@ -183,12 +192,7 @@ class NodeGraph:
 
     def _missing_for(self, start: Vertex) -> Missing | None:
         """Return an unknown part of the kinds between an object and a node, or None."""
-        kind = {
-            "volumeattachment": VOLUME_ATTACHMENT,
-            "resourceslice": RESOURCE_SLICE,
-            "podcertificaterequest": POD_CERTIFICATE_REQUEST,
-        }.get(start.type, POD)
-        places = (kind.kind, _CLAIMS) if start.type == "resourceclaim" else (kind.kind,)
+        places = _BETWEEN.get(start.type, (POD.kind,))
         return next((missing for place in places for missing in self._missing.get(place, {}).values()), None)
 
 

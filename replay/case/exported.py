@@ -141,6 +141,7 @@ def _answer_json(answer: AuthorizerReply) -> dict[str, JSON]:
         "namespace": answer.namespace,
         "name": answer.name,
         "path": answer.path,
+        "user": answer.user,
         "fieldSelector": answer.field_selector,
         "labelSelector": answer.label_selector,
     }
@@ -187,8 +188,9 @@ class _Dumper(yaml.SafeDumper):
     """YAML dumper without anchors, which a reader would have to follow. Texts with several lines become blocks."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Return True for values other than null."""
-        return data is not None
+        """Return True: no value has an anchor."""
+        del data
+        return True
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

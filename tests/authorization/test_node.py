@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from replay.authorization.node_authorizer import NodeAuthorizer, NodeGraph, NodeVerdict
+from replay.authorization.node_authorizer import NodeAuthorizer, NodeGraph, NodeVerdict, Vertex
 from replay.authorization.trace import AuthorizerDecision
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
-from replay.kube.attributes import UserInfo
+from replay.kube.attributes import Missing, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
 
 NODE = UserInfo("system:node:n1", "", ("system:nodes", "system:authenticated"))
@@ -148,3 +149,20 @@ def verdict(
 )
 def test_verdict(given: NodeVerdict, expected: NodeVerdict) -> None:
     assert given == expected
+
+
+UNKNOWN = Missing("object.spec", "its last write is not recorded")
+PATHS = [
+    ("a secret behind an unknown volume", "PersistentVolume", Vertex("secret", "s", "stage"), UNKNOWN),
+    ("an unknown volume", "PersistentVolume", Vertex("persistentvolume", "", "pv"), UNKNOWN),
+    ("a claim needs no volume", "PersistentVolume", Vertex("persistentvolumeclaim", "a", "none"), False),
+    ("a secret of an unknown pod", "Pod", Vertex("secret", "a", "none"), UNKNOWN),
+    ("an attachment needs no pod", "Pod", Vertex("volumeattachment", "", "none"), False),
+]
+
+
+@pytest.mark.parametrize(("kind", "start", "expected"), [row[1:] for row in PATHS], ids=[row[0] for row in PATHS])
+def test_what_lies_between_an_object_and_a_node(kind: str, start: Vertex, expected: bool | Missing) -> None:
+    graph = NodeGraph()
+    graph.put(GroupVersionKind("", "v1", kind), Vertex(kind.lower(), "", "pv"), UNKNOWN)
+    assert graph.has_path(start, "n1") == expected

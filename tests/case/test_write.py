@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Denial, Verdict
+from replay.case.case import AuthorizerReply
 from replay.case.exported import Exported, UnrepresentableError, yaml_text
 from replay.case.form.kat import kat_files
 from replay.case.form.kubectl import kubectl_command
@@ -37,6 +38,20 @@ VALUES = st.recursive(
 @given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=3))
 def test_yaml_is_read_back(value: dict[str, Any]) -> None:
     assert plain(read_yaml(yaml_text(value).encode()).node) == value
+
+
+def test_yaml_has_no_anchors() -> None:
+    shared = {"a": 1}
+    assert yaml_text({"a": None, "b": None, "c": [shared, shared]}) == "a: null\nb: null\nc:\n- a: 1\n- a: 1\n"
+
+
+def test_an_answer_names_its_user() -> None:
+    """A policy may ask about a service account, so the same question has an answer for each user."""
+    replies = tuple(AuthorizerReply(True, verb="get", resource="pods", user=user) for user in ("a", "b"))
+    case = replace(exported(Operation.CREATE, ""), answers=replies).case()
+    assert case["authorizer"] == [
+        {"decision": "allow", "verb": "get", "resource": "pods", "user": user} for user in ("a", "b")
+    ]
 
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}

@@ -42,6 +42,7 @@ ERRORS = {
     "an anchor within itself": ("a: &a [*a]", "yaml: anchor 'a' value contains itself"),
     "null key": ("~: x", 'unsupported map key of type: %!s(<nil>), key: <nil>, value: "x"'),
     "a list as key": ("[1]: 3", "yaml: invalid map key: []interface {}{1}"),
+    "a list with a large float as key": ("? [1.0e+22]\n: x", "yaml: invalid map key: []interface {}{1e+22}"),
     "no number in JSON": ("a: .nan", "json: unsupported value: NaN"),
     "tag that does not fit": ("a: !!int x", "yaml: cannot decode !!str `x` as a !!int"),
     "control character": ("a: \x01", "yaml: control characters are not allowed"),

@@ -492,5 +492,5 @@ def _plain(node: Node) -> JSON:
     if isinstance(node, Sequence):
         return [_plain(item) for item in node.items]
     if isinstance(node.value, Number):
-        return float(node.value.text) if "." in node.value.text else int(node.value.text)
+        return float(node.value.text) if set(".eE") & set(node.value.text) else int(node.value.text)
     return node.value
