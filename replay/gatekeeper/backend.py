@@ -49,6 +49,11 @@ class Gatekeeper:
         """Always empty: every refusal is in `refused`."""
         return ()
 
+    @property
+    def later(self) -> Sequence[str]:
+        """Nothing: all that Gatekeeper's objects do is decided."""
+        return ()
+
     def looked_up(self) -> Iterator[tuple[str, str]]:
         """Yield the group and kind of Namespaces, and of synchronized objects if a template reads the inventory."""
         yield "", "Namespace"

@@ -26,7 +26,7 @@ from replay.kyverno.cel.generating import GeneratingPolicy
 from replay.kyverno.cel.mutating import MutatingPolicy
 from replay.kyverno.cel.reader import ListerReader
 from replay.kyverno.cel.request import CELRequest
-from replay.kyverno.cel.spec import GROUP
+from replay.kyverno.cel.spec import GENERATING, GROUP, MUTATING, is_cel_object
 from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWebhook, decided
 from replay.kyverno.cluster import ListedCluster, requester_of
 from replay.kyverno.configuration import Configuration, configuration_of
@@ -60,6 +60,10 @@ _OWN_KINDS: Final = frozenset(
     }
 )
 """Kinds that Kyverno's webhooks always allow, because Kyverno itself writes them."""
+
+
+_DELETING: Final = ("CleanupPolicy", "DeletingPolicy")
+_MOST_NAMES: Final = 3
 
 
 class Refusal(Struct, frozen=True):
@@ -97,6 +101,7 @@ class Kyverno:
         self._exceptions = [each for each in of_rules if each.get("kind") == "PolicyException"]
         self.exceptions = PolicyExceptions(self._exceptions)
         self.entries = [each for each in taken if each.get("kind") == "GlobalContextEntry"]
+        self._deleting = [policy_name(each) for each in taken if str(each.get("kind")).endswith(_DELETING)]
         self.cel_objects = [each for each in taken if each not in of_rules]
         """CEL policies and their exceptions."""
         self.cel = CELPolicies(taken)
@@ -130,6 +135,32 @@ class Kyverno:
             for each, refusal in refusals
             if refusal is not None
         ]
+
+    @property
+    def later(self) -> Sequence[str]:
+        """Sentences about rules and policies that make or change other objects after a request, or delete objects at times."""
+        triggered = [
+            rule_name(policy, rule.get("name"))
+            for policy in self.policies
+            for rule in as_map(policy.get("spec")).get("rules") or ()
+            if rule.get("generate") or as_map(rule.get("mutate")).get("targets") is not None
+        ]
+        triggered += [policy_name(each) for each in self.cel_objects if is_cel_object(each, *GENERATING)]
+        changing = {each.name for each in self.cel.mutating if each.spec.mutates_existing}
+        triggered += [
+            policy_name(each)
+            for each in self.cel_objects
+            if is_cel_object(each, *MUTATING) and each["metadata"]["name"] in changing
+        ]
+        texts = []
+        if triggered:
+            text = (
+                "other objects are made or changed after a request; `replay explain` says whether a request triggers it"
+            )
+            texts.append(f"{_some(triggered)}: {text}")
+        if self._deleting:
+            texts.append(f"{_some(self._deleting)}: objects are deleted at times, whatever is requested")
+        return texts
 
     def answers_for(self, webhook: str) -> bool:
         """Return whether a webhook of this name belongs to Kyverno."""
@@ -181,6 +212,11 @@ class Kyverno:
     def backend(self, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> KyvernoBackend:
         """Return the backend for one request, with the objects of `lister` and the kinds of `discovery`."""
         return KyvernoBackend(self, lister, discovery, patchers)
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _matches_conditions(policy: Mapping[str, Any], request: Request) -> bool:

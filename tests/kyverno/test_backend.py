@@ -449,3 +449,51 @@ OVERRIDDEN = TEAM.replace("message:", "failureActionOverrides: [{action: Audit, 
 def test_a_namespace_that_is_known_in_part(document: str, verdict: Verdict, tmp_path: Path) -> None:
     manifests = _load(tmp_path / "candidate", document)
     assert _decide(manifests, _config_map({}), lister=_ChangingNamespaces(())).verdict is verdict
+
+
+LATER = """\
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: network}
+spec:
+  rules:
+  - name: deny
+    match: {any: [{resources: {kinds: [Namespace]}}]}
+    generate: {apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, name: deny, namespace: a, data: {spec: {}}}
+  - name: label
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    mutate:
+      targets: [{apiVersion: v1, kind: Secret, name: a, namespace: a}]
+      patchStrategicMerge: {metadata: {labels: {a: b}}}
+"""
+DELETING = """\
+apiVersion: kyverno.io/v2
+kind: ClusterCleanupPolicy
+metadata: {name: pods}
+spec: {schedule: "*/5 * * * *", match: {any: [{resources: {kinds: [Pod]}}]}}
+"""
+ACTS_LATER = [
+    ("rules that deny and mutate", (TEAM, OWNER, CEL, MUTATING_CEL), ()),
+    (
+        "rules that are triggered",
+        (TEAM, LATER),
+        (
+            (
+                "ClusterPolicy/network/deny, ClusterPolicy/network/label: other objects are made or changed after a request; "
+                "`replay explain` says whether a request triggers it"
+            ),
+        ),
+    ),
+    (
+        "a policy that is triggered by time",
+        (TEAM, DELETING),
+        ("ClusterCleanupPolicy/pods: objects are deleted at times, whatever is requested",),
+    ),
+]
+
+
+@pytest.mark.parametrize(("documents", "texts"), [row[1:] for row in ACTS_LATER], ids=[row[0] for row in ACTS_LATER])
+def test_what_policies_do_without_a_decision(
+    documents: tuple[str, ...], texts: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert check_engines(_load(tmp_path / "candidate", *documents)) == texts

@@ -52,6 +52,11 @@ class WebhookEngine(Protocol):
         """
         ...
 
+    @property
+    def later(self) -> Sequence[str]:
+        """Sentences about policies that decide no request, but act after requests or at times."""
+        ...
+
     def backend(self, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> WebhookBackend:
         """Return a backend for requests in a cluster with these objects and kinds."""
         ...
@@ -61,14 +66,18 @@ _known: IdentityMap[object, tuple[WebhookEngine, ...]] = IdentityMap()
 
 
 def check_engines(manifests: ManifestSet) -> tuple[str, ...]:
-    """Return the names of cluster objects that an engine refuses. Raise ManifestError for one in a file of the set."""
+    """Return what a set's engines leave undecided: cluster objects that they refuse, and policies that act later.
+
+    Raise ManifestError for a refused object in a file of the set.
+    """
     engines = engines_of(manifests)
     refused = [each for engine in engines for each in engine.refused]
     for each in (*refused, *(each for engine in engines for each in engine.refused_if_new)):
         origin = manifests.origins.get((each.kind, each.name))
         if origin is not None:
             raise ManifestError(f"{each.kind}/{each.name}: {each.message}", path=origin.file, line=origin.line)
-    return tuple(f"{each.kind}/{each.name} of the snapshot decides nothing: {each.message}" for each in refused)
+    undecided = [f"{each.kind}/{each.name} of the snapshot decides nothing: {each.message}" for each in refused]
+    return (*undecided, *(text for engine in engines for text in engine.later))
 
 
 def engines_of(manifests: ManifestSet) -> tuple[WebhookEngine, ...]:
