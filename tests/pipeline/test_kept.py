@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from replay.admission.decision import Decision
+from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import ChangeExample, ChangeExamples, Summary
 from replay.kube.lister import Lister
@@ -305,6 +307,28 @@ def test_only_what_an_earlier_candidate_decides_otherwise_is_replayed(
     report = replayed(short_sample, sets, kept)
     assert "every container needs" in report
     assert 0 < differing.count(True) < len(differing) / 2
+
+
+@pytest.mark.slow
+def test_an_upgrade_is_rehearsed_by_difference(
+    short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = tmp_path / "sets"
+    for name in ("current", "candidate"):
+        (sets / name / "api").mkdir(parents=True)
+        for path in (short_sample / name / "vap").glob("*.yaml"):  # an older server reads no static manifests
+            (sets / name / "api" / path.name).write_text(path.read_text().replace(".static.k8s.io", ""))
+
+    def told(store: Path | None) -> str:
+        scenario = Scenario((str(short_sample),), store=store, current=sets / "current", candidate=sets / "candidate")
+        scenario = replace(scenario.resolved(), version=KubernetesVersion(1, 36), candidate_version=NEWEST)
+        return summary_json(run(scenario, Options(workers=1), lambda _what, _done, _total: None))
+
+    told(tmp_path / "store")
+    edited("candidate/api/memory-limits.yaml", "all containers need", "every container needs")(sets)
+    plain = told(None)
+    monkeypatch.setattr(Replayer, "replay_again", None)
+    assert told(tmp_path / "store") == plain
 
 
 def result_of(*, count: int = 1, seq: int = 5, failures: int = 0) -> ClassResult:

@@ -219,13 +219,17 @@ class Job(Struct, frozen=True, dict=True):
             schemas,
             authorizer=self.authorizer,
             asked_by=own,
-            versions=self.versions,
+            versions=self._versions_of(sets),
         )
 
     @cached_property
     def authorizer(self) -> Callable[[Lister], Authorizer | Missing]:
         """Return the authorizer of policies for a lister's time."""
         return RBACAuthorizer if self.authorizers is None else policy_authorizer(self._authorizing)
+
+    def _versions_of(self, sets: Sequence[ManifestSet]) -> Sequence[KubernetesVersion]:
+        """Return the minors of the servers of sets: the baseline, then candidates."""
+        return (self.versions.current, *[self.versions.candidate] * (len(sets) - 1))
 
     def _asks_authorizers(self, sets: Sequence[ManifestSet]) -> bool:
         """Return whether decisions may depend on each set's own authorizers.
@@ -238,7 +242,7 @@ class Job(Struct, frozen=True, dict=True):
             return False
         return any(
             AUTHORIZER in reads.inputs
-            for manifests, version in zip(sets, self.versions, strict=True)
+            for manifests, version in zip(sets, self._versions_of(sets), strict=True)
             for plugin in ALL_ORDERED_PLUGINS
             for reads in plugin.reads(manifests, version)
         )
