@@ -274,7 +274,7 @@ def _decision(explained: Explained, each: SetExplanation) -> Section:
     """Return the section with the verdict of a set."""
     decision, text = each.decision, explained.concealer.text
     denials = [
-        f"{'masked' if d.message != decision.denials[0].message else 'first'} denial: {d.policy} ({d.reason} {d.code}): {text(d.message)}"
+        f"{'masked' if d.message != decision.denials[0].message else 'first'} denial: {d.policy} ({f'{d.reason} {d.code}'.strip()}): {text(d.message)}"
         for d in decision.denials
     ]
     denials += [f"  {d.policy}: {text(place)}" for d in decision.denials for place in d.places]
