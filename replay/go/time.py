@@ -122,7 +122,8 @@ MONTHS = (
     "November",
     "December",
 )
-_DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+"""The days of the week, from Sunday as in Go."""
 _CHUNK = re.compile(
     r"January|Jan(?!uary)|Monday|Mon(?!day)|MST|2006|_2006|002|01|02|03|04|05|06|__2|_2(?!006)|15|PM|pm"
     r"|Z070000|Z07:00:00|Z0700|Z07:00|Z07|-070000|-07:00:00|-0700|-07:00|-07|[.,]0+(?![0-9])|[.,]9+(?![0-9])|1|2|3|4|5"
@@ -275,7 +276,7 @@ class _Parser:
         elif chunk in ("January", "Jan"):
             self._month = 1 + self._name(tuple(name if chunk == "January" else name[:3] for name in MONTHS))
         elif chunk in ("Monday", "Mon"):
-            self._name(tuple(name if chunk == "Monday" else name[:3] for name in _DAYS))
+            self._name(tuple(name if chunk == "Monday" else name[:3] for name in DAYS))
         elif chunk in ("01", "1"):
             self._month = self._number(fixed=chunk == "01")
             return "" if 1 <= self._month <= 12 else "month"

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from replay.gatekeeper.rego.builtins.number import fraction_of
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, wrong
 from replay.gatekeeper.rego.value import Number, UnknownTouchedError, Value
-from replay.go.time import MONTHS, RFC3339, DurationError, TimeError, parse_duration, parse_time
+from replay.go.time import DAYS, MONTHS, RFC3339, DurationError, TimeError, parse_duration, parse_time
 
 _NANO = 1_000_000_000
 _LIMIT = 2**63
@@ -28,7 +28,6 @@ _LAYOUTS = {
     "RFC3339": RFC3339,
     "RFC3339Nano": "2006-01-02T15:04:05.999999999Z07:00",
 }
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 class _Instant(NamedTuple):
@@ -138,7 +137,7 @@ def _clock(value: Value) -> Value:
 
 @builtin("time.weekday", "x")
 def _weekday(value: Value) -> Value:
-    return _DAYS[_instant(value).at.weekday()]
+    return DAYS[_instant(value).at.isoweekday() % 7]
 
 
 @builtin("time.add_date", "xiii")
@@ -233,8 +232,8 @@ def _formatted(piece: str, instant: _Instant, layout: str) -> str:
         "1": str(at.month),
         "January": MONTHS[at.month - 1],
         "Jan": MONTHS[at.month - 1][:3],
-        "Monday": _DAYS[at.weekday()],
-        "Mon": _DAYS[at.weekday()][:3],
+        "Monday": DAYS[at.isoweekday() % 7],
+        "Mon": DAYS[at.isoweekday() % 7][:3],
         "02": f"{at.day:02d}",
         "2": str(at.day),
         "_2": f"{at.day:2d}",
