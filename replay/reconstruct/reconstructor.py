@@ -265,6 +265,10 @@ class Reconstructor(Struct, frozen=True, dict=True):
             how_far = (
                 RequestProgress(Reached.FAILED_BEFORE, "its graceful deletion was under way") if pending else logged
             )
+            if isinstance(item, Missing) and exchange.succeeded:
+                how_far = RequestProgress(
+                    Reached.UNKNOWN, "the objects that it deleted are not recorded, and without any it asks no policy"
+                )
             request = self._with_attributes(exchange, Rebuilt(Operation.DELETE, NULL, item, NULL), lister, how_far)
             request.item = number
             yield request

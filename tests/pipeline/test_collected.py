@@ -87,3 +87,21 @@ def test_a_refused_put_after_a_collection_was_deleted(tmp_path: Path, items: Any
     lines = [orjson.loads(line) for line in (tmp_path / "lines").read_bytes().splitlines()]
     found = {line["auditID"]: line["candidate"]["verdict"] for line in lines if line["auditID"] == "update-9"}
     assert found == {"update-9": verdict}
+
+
+@pytest.mark.parametrize(
+    ("items", "found"),
+    [([STORED], [("denied", {"rules.static.k8s.io/k": "x"})]), ([], []), (None, [("undetermined", {})])],
+    ids=["one object", "no object", "the log does not tell"],
+)
+def test_a_collection_that_may_be_empty_asks_perhaps_no_policy(tmp_path: Path, items: Any, found: Any) -> None:
+    answer = {} if items is None else {"responseObject": {"kind": "ServiceList", "apiVersion": "v1", "items": items}}
+    (tmp_path / "log").write_bytes(event(3, "deletecollection", 200, **answer))
+    (tmp_path / "set").mkdir()
+    annotated = "  auditAnnotations: [{key: k, valueExpression: \"'x'\"}]\n  validations:"
+    policy = POLICY.replace("[CREATE, UPDATE]", "[DELETE]").replace("  validations:", annotated)
+    (tmp_path / "set" / "policy.yaml").write_text(policy)
+    scenario = Scenario(logs=(str(tmp_path / "log"),), candidate=tmp_path / "set")
+    run(scenario, Options(outcomes=tmp_path / "lines", workers=1), lambda _what, _done, _total: None)
+    lines = [orjson.loads(line)["candidate"] for line in (tmp_path / "lines").read_bytes().splitlines()]
+    assert [(each["verdict"], each["auditAnnotations"]) for each in lines] == found
