@@ -43,10 +43,13 @@ _TOKEN = re.compile(
 _OPERAND_ENDS = frozenset({"name", "number", "string", "]", "}", ")"})
 
 
-def tokens(text: str, file: str = "template") -> list[Token]:
-    """Return the tokens of a text, with a token of kind `newline` at the end of each line. Raises RegoError."""
+def tokens(text: str, file: str = "template", line: int = 1) -> list[Token]:
+    """Return the tokens of a text, with a token of kind `newline` at the end of each line. Raises RegoError.
+
+    `line` is the number of the first line.
+    """
     found: list[Token] = []
-    at, line, start = 0, 1, 0
+    at = start = 0
     is_spaced = False
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -59,7 +62,7 @@ def tokens(text: str, file: str = "template") -> list[Token]:
         if kind in ("space", "comment"):
             at, is_spaced = match.end(), True
             continue
-        if kind == "number" and value.startswith("-") and _is_after_operand(found, is_spaced=is_spaced):
+        if kind == "number" and value.startswith("-") and _is_after_operand(found):
             kind, value = "symbol", "-"
         token = Token(kind if kind not in ("symbol", "raw") else value, value, line, at - start + 1, is_spaced)
         at += len(value)
@@ -82,9 +85,8 @@ def tokens(text: str, file: str = "template") -> list[Token]:
     return found
 
 
-def _is_after_operand(found: list[Token], *, is_spaced: bool) -> bool:
+def _is_after_operand(found: list[Token]) -> bool:
     """Return whether a `-` at this point is an operator, because it follows an operand."""
-    del is_spaced
     return (
         bool(found)
         and found[-1].kind in _OPERAND_ENDS
@@ -102,7 +104,7 @@ def _unquoted(text: str, line: int, file: str) -> str:
 def _template(text: str, at: int, quote: str, line: int, file: str) -> tuple[tuple[object, ...], int]:
     """Return the parts of a string with expressions, and where it ends.
 
-    A part is a text, or the text and line of an expression.
+    A part is a text, or the text and line of an expression. `line` is the line at `at`.
     """
     parts: list[object] = []
     plain: list[str] = []
@@ -124,12 +126,14 @@ def _template(text: str, at: int, quote: str, line: int, file: str) -> tuple[tup
         elif character == "{":
             flush()
             end = _closing(text, at, line, file)
-            parts.append((text[at + 1 : end], line + text.count("\n", 0, at) - text.count("\n", 0, at)))
+            parts.append((text[at + 1 : end], line))
+            line += text.count("\n", at, end)
             at = end + 1
         elif character == "\n" and quote == '"':
             break
         else:
             plain.append(character)
+            line += character == "\n"
             at += 1
     raise RegoError(line, "non-terminated string", file=file)
 

@@ -33,7 +33,7 @@ class TermParser:
     def __init__(self, found: list[Token], file: str) -> None:
         """Start at the first token. Newline tokens are dropped, because each token has its line."""
         self.file = file
-        self.all = [token for token in found if token.kind != "newline"]
+        self.all = _without_newlines(found)
         self.place = 0
         self.keywords: set[str] = set()
         self._wildcards = 0
@@ -186,12 +186,14 @@ class TermParser:
     def _embedded(self, part: object) -> Term:
         assert isinstance(part, tuple)
         text, line = part
-        inner = TermParser([token._replace(line=line) for token in tokens(text, self.file)], self.file)
-        inner.keywords = self.keywords
-        inner.body = self.body  # type: ignore[method-assign]
-        found = inner.expression()
-        if inner.kind != "end":
-            raise inner.error("unexpected token in template expression")
+        outer = self.all, self.place
+        self.all, self.place = _without_newlines(tokens(text, self.file, line)), 0
+        try:
+            found = self.expression()
+            if self.kind != "end":
+                raise self.error("expected } to end template string expression")
+        finally:
+            self.all, self.place = outer
         return found
 
     def _named(self, token: Token) -> Term:
@@ -296,6 +298,10 @@ class TermParser:
     def body(self, end: str) -> tuple[Literal_, ...]:
         """Return the literals of a body up to a closing token."""
         raise NotImplementedError
+
+
+def _without_newlines(found: list[Token]) -> list[Token]:
+    return [token for token in found if token.kind != "newline"]
 
 
 def _described(token: Token) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -11,6 +10,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from replay.go.format import quote
+from replay.go.path import clean_path
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kyverno.rules.context import Context
@@ -237,8 +237,8 @@ class _APICallLoader(_Loader):
         own = self.source.policy_namespace
         if not own:
             return
-        # Go's `path.Clean` of the decoded path, so that `..` cannot lead into another namespace.
-        clean = posixpath.normpath(unquote(path)) if path else "."
+        # `..` cannot lead into another namespace.
+        clean = clean_path(unquote(path))
         match = _NAMESPACE_IN_PATH.match(clean)
         if match is None:
             raise RuleError(

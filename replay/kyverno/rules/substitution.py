@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from replay.go.format import marshal
+from replay.go.path import clean_path
 from replay.json import JSON
 from replay.kyverno.rules.anchor import parse_anchor
 from replay.kyverno.rules.errors import GoPanicError, RuleError, UndeterminedError
@@ -178,7 +178,7 @@ def _referred(document: JSON, reference: str, place: str) -> JSON:
     if not path:
         raise RuleError("expected path, found empty reference")
     if not path.startswith("/"):
-        path = posixpath.normpath(f"{place}/{path}") if place else posixpath.normpath(path)
+        path = clean_path(f"{place}/{path}" if place else path)
     value: JSON = None
     for at, element in _leaves(document, ""):
         if without_anchors(at) == path:
@@ -211,7 +211,7 @@ def without_anchors(path: str) -> str:
     parts = parts[1:] if parts[0] == "" else parts
     plain = [anchor.key if (anchor := parse_anchor(part)) is not None else part for part in parts]
     joined = "/".join(part for part in plain if part)
-    normal = posixpath.normpath(joined) if joined else ""
+    normal = clean_path(joined) if joined else ""
     return f"/{normal}" if path.startswith("/") else normal
 
 

@@ -48,6 +48,23 @@ def test_the_language(row: Any) -> None:
         assert found == row["answer"]
 
 
+_UNENDED = "expected } to end template string expression"
+
+
+@pytest.mark.parametrize(
+    ("string", "line"),
+    [
+        ("$`{1 1}\n`", 3),
+        ("$`a\n{\n\n1 1}\n`", 6),
+        ("$`a\n{ 1 \n}\nb{1 1}`", 6),
+        ('$"b{\n\n1 1}"', 5),
+    ],
+)
+def test_the_line_of_an_error_in_a_template_string(string: str, line: int) -> None:
+    rego = f"package template\nimport rego.v1\nviolation contains [{string}] if true"
+    assert _answer({"rego": rego, "v1": True}) == {"compile": f"template:{line}: rego_parse_error: {_UNENDED}"}
+
+
 def test_builtins() -> None:
     rows = _rows("builtins.jsonl")
     assert len(rows) >= 500

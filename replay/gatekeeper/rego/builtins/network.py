@@ -8,21 +8,28 @@ from functools import lru_cache
 
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, wrong
 from replay.gatekeeper.rego.text import TooLargeError
-from replay.gatekeeper.rego.value import Object, Set, Value, iterate, members_of, pairs_of
+from replay.gatekeeper.rego.value import Object, Set, UnknownTouchedError, Value, iterate, members_of, pairs_of
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _MOST = 2**17
+_CIDR = re.compile(r"([0-9a-fA-F:.]+)/0*([0-9]{1,3})", re.ASCII)
+_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 
 
 @lru_cache(maxsize=4096)
 def _network(text: str) -> Network | None:
     """Return the network of a text, or None if `net.ParseCIDR` refuses it."""
-    if not re.fullmatch(r"[0-9a-fA-F:.]+/(?:0|[1-9][0-9]*)", text, re.ASCII):
+    match = _CIDR.fullmatch(text)
+    if match is None:
         return None
     try:
-        return ipaddress.ip_network(text, strict=False)
+        network = ipaddress.ip_network(f"{match[1]}/{match[2]}", strict=False)
     except ValueError:
         return None
+    # Go's `net.IPNet` does not tell a network of IPv4-mapped addresses from the IPv4 network.
+    if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(_MAPPED):
+        return ipaddress.IPv4Network((int(network[0]) & 0xFFFFFFFF, network.prefixlen - 96))
+    return network
 
 
 def network_of(text: str) -> Network:
@@ -137,13 +144,14 @@ def _merge(values: Value) -> Value:
             raise BuiltinError
         else:
             networks.append(network_of(text))
+            if ":" in text and networks[-1].version == 4:
+                raise UnknownTouchedError("net.cidr_merge with a network of IPv4-mapped addresses is not decided here")
     merged: list[Network] = []
     for version in (4, 6):
         merged += ipaddress.collapse_addresses([network for network in networks if network.version == version])  # type: ignore[type-var]
     return Set(written.get(str(each), str(each)) if networks.count(each) == 1 else str(each) for each in merged)
 
 
-_PARTS = re.compile(r"v?([+-]?[0-9]+)\.([+-]?[0-9]+)\.([+-]?[0-9]+)(?:-(.*?))?(?:\+(.*))?", re.ASCII | re.DOTALL)
 _IDENTIFIERS = re.compile(r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*", re.ASCII)
 
 

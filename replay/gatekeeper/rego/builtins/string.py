@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
+from replay.gatekeeper.rego.builtins.encoding import octets_of, text_of
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, strings_of, wrong
 from replay.gatekeeper.rego.text import limited, printed
 from replay.gatekeeper.rego.value import Number, Object, Value, iterate, pairs_of
@@ -143,34 +145,24 @@ def _replace_n(patterns: Value, text: str) -> Value:
 def _replaced(pairs: list[tuple[str, str]], text: str) -> str:
     """Return a text with all pairs replaced (`strings.NewReplacer`).
 
-    At each position the first pair that fits is used. An empty text is replaced only where no other pair fits.
+    At each byte, the first pair that fits is used. After an empty text is replaced, the first other pair that fits the
+    same byte is used too, as Python's `re` does.
     """
-    by_first: dict[str, list[tuple[str, str]]] = {}
-    empty: str | None = None
-    for old, new in pairs:
-        if old:
-            by_first.setdefault(old[0], []).append((old, new))
-        elif empty is None:
-            empty = new
-    parts: list[str] = []
-    at = size = 0
-    may_be_empty = True
-    while at <= len(text):
-        for old, new in by_first.get(text[at : at + 1], ()):
-            if text.startswith(old, at):
-                parts.append(new)
-                at += len(old)
-                may_be_empty = False
-                break
-        else:
-            if empty is not None and may_be_empty:
-                parts.append(empty)
-            parts.append(text[at : at + 1])
-            at += 1
-            may_be_empty = True
-        size += len(parts[-1])
+    if not pairs:
+        return text
+    octets = octets_of(text)
+    replacements = {octets_of(old): octets_of(new) for old, new in pairs}
+    pattern = re.compile(b"|".join(map(re.escape, replacements)))
+    size = len(octets)
+
+    def replacement(match: re.Match[bytes]) -> bytes:
+        nonlocal size
+        found = replacements[match.group()]
+        size += len(found) - len(match.group())
         limited(size)
-    return "".join(parts)
+        return found
+
+    return text_of(pattern.sub(replacement, octets))
 
 
 @builtin("trim", "ss")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import posixpath
 import re
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +15,7 @@ from replay.cel.value.values import EvalError
 from replay.cellib.library.semver import SemanticVersion, parse_version
 from replay.go.encoding import Base64Error, decode_base64
 from replay.go.format import quote
+from replay.go.path import clean_path
 from replay.json import JSON
 from replay.kyverno.rules.errors import JMESPathError, UndeterminedError
 from replay.kyverno.rules.go_value import MapSlice, equal, shortest, sprint, truncated, with_floats
@@ -172,10 +172,7 @@ def _base64_decode(text: str) -> str:
 
 
 def _canonical_path(path: str) -> str:
-    if not path:
-        return ""
-    normal = posixpath.normpath(path)
-    return normal[1:] if normal.startswith("//") else normal
+    return clean_path(path) if path else ""
 
 
 def _truncate(text: str, length: float) -> str:
