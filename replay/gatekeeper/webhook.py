@@ -80,7 +80,7 @@ def mutate(policies: GatekeeperPolicies, request: Mapping[str, JSON], namespaces
             if namespace is None:
                 return Answer(allowed=False, code=500, message=f'namespaces "{name}" not found')
         before = _in_namespace(value, name)
-        after, patches = policies.mutation.mutate(before, namespace, ORIGINAL, str(operation), str(user))
+        after, patches = policies.mutation.mutate(before, namespace, ORIGINAL, str(operation))
     except MutationError as error:
         return Answer(allowed=False, code=500, message=str(error))
     except NotKnownError as error:
@@ -192,11 +192,10 @@ def _expanded(policies: GatekeeperPolicies, request: Mapping[str, JSON], raw: JS
     group, version = kind.get("group") or "", kind.get("version") or ""
     base = _in_namespace(raw, request.get("namespace") or "")
     base["apiVersion"], base["kind"] = (f"{group}/{version}" if group else version), kind.get("kind") or ""
-    user = (request.get("userInfo") or {}).get("username") or ""
 
     def mutated(value: dict[str, JSON]) -> dict[str, JSON]:
         try:
-            return policies.mutation.mutate(value, namespace, GENERATED, "", user)[0]
+            return policies.mutation.mutate(value, namespace, GENERATED, "")[0]
         except MutationError as error:
             name = (value.get("metadata") or {}).get("name") or ""
             raise MutationError(f"failed to mutate resultant resource {name}: {error}") from None

@@ -295,14 +295,14 @@ def _rules_of_cel(policy: Policy) -> Iterator[Rule]:
     """Yield the webhook rules of a policy and of its generated variants."""
     spec, kind = as_map(policy.get("spec")), str(policy.get("kind"))
     controllers = as_map(as_map(spec.get("autogen")).get("podControllers")).get("controllers")
-    generates = not kind.endswith("GeneratingPolicy")
+    is_generating = kind.endswith("GeneratingPolicy")
     specs = [spec]
-    if generates:
+    if not is_generating:
         specs += [each.spec for each in generated_specs(spec, controllers, mutates=kind.endswith("MutatingPolicy"))]
     for each in specs:
         matched = match_resources(each.get("matchConstraints"))
         for rule in matched.resource_rules if matched is not None else ():
-            yield rule if generates else replace(rule, operations=_ALL)
+            yield replace(rule, operations=_ALL) if is_generating else rule
 
 
 def _key(policy: Policy) -> str:

@@ -92,13 +92,12 @@ class Mutator(Struct, frozen=True):
             return False
         return self.match.matches(target)
 
-    def mutate(self, value: dict[str, JSON], username: str) -> bool:
+    def mutate(self, value: dict[str, JSON]) -> bool:
         """Change an object in place. Return whether anything was set."""
-        set_field, element = self._setter(value, username)
+        set_field, element = self._setter(value)
         return LocationWalk(self.location, self.tests, set_field, element).mutate(value)
 
-    def _setter(self, value: dict[str, JSON], username: str) -> tuple[Setter, Any]:
-        del username
+    def _setter(self, value: dict[str, JSON]) -> tuple[Setter, Any]:
         if self.kind == "ModifySet":
             return self._modify_set, None
         if self.kind == "AssignImage":

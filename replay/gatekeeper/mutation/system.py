@@ -41,7 +41,7 @@ class MutationSystem:
         return tuple(each for each in self._ordered if each.key not in self._schemas.conflicting)
 
     def mutate(
-        self, value: dict[str, JSON], namespace: JSON, source: str, operation: str, username: str
+        self, value: dict[str, JSON], namespace: JSON, source: str, operation: str
     ) -> tuple[dict[str, JSON], dict[str, list[JSON]]]:
         """Return the object after all mutators, and each mutator's changes. Raises MutationError and NotKnownError."""
         mutators = self.mutators
@@ -61,7 +61,7 @@ class MutationSystem:
                     ) from None
                 try:
                     own = copy.deepcopy(current)
-                    if mutator.mutate(current, username):
+                    if mutator.mutate(current):
                         applied = True
                         if own != current:
                             patches.setdefault(mutator.policy, []).extend(diff(own, current))

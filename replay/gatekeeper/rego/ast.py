@@ -6,8 +6,6 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-Operator = Literal["=", ":=", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|"]
-
 
 class Scalar(Struct, frozen=True):
     """Constant."""

@@ -237,9 +237,8 @@ def variables_of(pattern: Term) -> list[str]:
     return []
 
 
-def _in_term(term: Any, *, is_head: bool = False) -> list[str]:
+def _in_term(term: Any) -> list[str]:
     """Return the names of all variables in a term outside of comprehensions."""
-    del is_head
     match term:
         case Var():
             return [term.name]

@@ -113,7 +113,7 @@ def _pod_security(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
 def _cel(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
     if handling.exceptions:
         return handling.resource, [handling.skipped()]
-    answer = validate_cel(handling.request, handling.policy, handling.rule, handling.resource, handling.source.cluster)
+    answer = validate_cel(handling.request, handling.rule, handling.resource, handling.source.cluster)
     return handling.resource, [answer] if answer is not None else []
 
 

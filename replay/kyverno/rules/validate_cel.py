@@ -28,11 +28,8 @@ _HOLDS = "conditions hold"
 _AUTHORIZER = Missing("authorizer", "Kyverno asks the API server")
 
 
-def validate_cel(
-    request: Request, policy: Mapping[str, Any], rule: Mapping[str, Any], resource: JSON, cluster: Cluster
-) -> RuleResponse | None:
+def validate_cel(request: Request, rule: Mapping[str, Any], resource: JSON, cluster: Cluster) -> RuleResponse | None:
     """Return the result of a rule. Raises UndeterminedError."""
-    del policy
     name = str(rule.get("name") or "")
     cel = rule["validate"]["cel"]
     if cel.get("paramKind") or cel.get("paramRef"):

@@ -159,10 +159,9 @@ class _Builder:
         prefix_state, first = nfa.state(), nfa.state()
         last = self._part(part, first)
         nfa.edge(prefix_state, _ALL, prefix_state)
-        at_start = self._closure({prefix_state}, at_start=True, at_end=False)
-        return self._without_empty(prefix_state, first, last, at_start)
+        return self._without_empty(prefix_state, first, last)
 
-    def _without_empty(self, initial: int, first: int, last: int, _: set[int]) -> NFA:
+    def _without_empty(self, initial: int, first: int, last: int) -> NFA:
         """Return the automaton without empty edges: at the start of a text, inside it, and at its end."""
         self._empty.setdefault(initial, []).append((first, ""))
         nfa, target = self._nfa, NFA()

@@ -14,7 +14,6 @@ from replay.gatekeeper.rego.runtime import Context, step
 from replay.gatekeeper.rego.text import TooLargeError
 from replay.gatekeeper.rego.value import (
     UNDEFINED,
-    Number,
     Object,
     PartialObject,
     Set,
@@ -353,6 +352,3 @@ def _trace(note: Value) -> Value:
 @plain("print", -1)
 def _print(*_: Value) -> Value:
     return True
-
-
-_ = Number
