@@ -16,9 +16,8 @@ import msgspec
 from msgspec import Struct, field
 
 from replay.admission.inputs import missing_parts
-from replay.admission.namespace import namespace_object
 from replay.admission.place import ANY, Place, place_of, read_places, segments
-from replay.admission.request import admission_request
+from replay.admission.request import admission_request, namespace_object
 from replay.json import FieldPath
 from replay.kube.attributes import Attributes, Missing, PartialObject
 

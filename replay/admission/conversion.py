@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from replay.cel.value.typed import TypedMap
+from replay.cel.value.values import TypedMap
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject, field_of
 from replay.kube.discovery import Discovery

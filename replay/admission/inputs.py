@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Protocol, cast
 
 from replay.admission.place import Place, place_of, read_places
-from replay.cel.value.typed import TypedMap
+from replay.cel.value.values import TypedMap
 from replay.cellib.activation import Activation
 from replay.cellib.composition import Evaluated, Evaluation
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from replay.cel.value.typed import TypedMap
+from replay.cel.value.values import TypedMap
 from replay.cellib.activation import TYPED_SINCE
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON

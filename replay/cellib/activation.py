@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from replay.cel.program import EvalResult, Program
 from replay.cel.value.partial import PartialValue
-from replay.cel.value.typed import TypedList, TypedMap, typed, untyped
-from replay.cel.value.values import Unknown, UnknownParts, Value
+from replay.cel.value.values import TypedList, TypedMap, Unknown, UnknownParts, Value, typed, untyped
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON

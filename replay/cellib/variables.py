@@ -14,9 +14,8 @@ from replay.cel.syntax.lexer import RESERVED
 from replay.cel.value.bounds import Steps, UndeterminedError
 from replay.cel.value.concat import ConcatList
 from replay.cel.value.traits import FIELD_TESTER, INDEXER, ITERABLE
-from replay.cel.value.typed import untyped
 from replay.cel.value.types import struct_type
-from replay.cel.value.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, Unknown, Value
+from replay.cel.value.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, Unknown, Value, untyped
 from replay.cellib.environment import ExpressionKind
 from replay.go.format import quote
 

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from replay.audit.period import Period
 from replay.authorization.access import Subject
 from replay.authorization.manifest import RBACKey, rbac_key
-from replay.compare.confidence import Confidence, Doubt, confidence
+from replay.compare.readiness import Confidence, Doubt, confidence
 from replay.json import JSON
 from replay.kube.rbac.binding import subject_key
 from replay.kube.rbac.kind import CLUSTER_ROLE, RBAC_GROUP, ROLE

@@ -16,8 +16,7 @@ from celpy.adapter import json_to_cel
 from celpy.celparser import CELParseError
 from celpy.evaluation import CELEvalError, CELUnsupportedError
 
-from replay.admission.namespace import namespace_object
-from replay.admission.request import admission_request
+from replay.admission.request import admission_request, namespace_object
 from replay.admission.validating.evaluation import RUNTIME_BUDGET
 from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind

@@ -19,13 +19,13 @@ from replay.admission.mutating.mutation_value import (
     json_from,
     json_patch_from,
 )
-from replay.admission.namespace import NAMESPACE_KIND
 from replay.admission.params import as_read_again
+from replay.admission.request import NAMESPACE_KIND
 from replay.admission.validating.evaluation import RUNTIME_BUDGET
 from replay.admission.validating.validator import audit_annotation, denial
 from replay.cel.ast.walk import with_deep_stack
 from replay.cel.value.text import type_text
-from replay.cel.value.typed import TypedMap
+from replay.cel.value.values import TypedMap
 from replay.cellib.activation import Views
 from replay.cellib.composition import Evaluated, Evaluation
 from replay.cellib.environment import ExpressionKind

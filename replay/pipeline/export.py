@@ -32,9 +32,8 @@ from replay.case.form.kubectl import kubectl_command
 from replay.case.form.kyverno import kyverno_files
 from replay.case.form.own import read_document
 from replay.case.form.review import review
-from replay.case.minimise import minimised
 from replay.case.policies import PolicyLoader, is_policy
-from replay.case.recorded import RecordingLister, recording
+from replay.case.recorded import RecordingLister, minimised, recording
 from replay.cellib.version import KubernetesVersion
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import CellKey, Example, Summary

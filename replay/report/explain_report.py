@@ -20,8 +20,7 @@ from replay.admission.explain.explanation import (
 )
 from replay.audit.answer import Observed
 from replay.authorization.trace import Authorization
-from replay.cel.value.typed import untyped
-from replay.cel.value.values import Value
+from replay.cel.value.values import Value, untyped
 from replay.compare.outcome import NOWHERE, DecidedIn
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject

@@ -21,8 +21,7 @@ from replay.cel.value.bounds import UndeterminedError
 from replay.cel.value.concat import materialized
 from replay.cel.value.partial import PartialValue
 from replay.cel.value.text import display, type_name
-from replay.cel.value.typed import untyped
-from replay.cel.value.values import EvalError, ObjectValue, OptionalValue, Unknown, Value
+from replay.cel.value.values import EvalError, ObjectValue, OptionalValue, Unknown, Value, untyped
 
 ARROW = "→"
 NOT_EVALUATED = "not evaluated"

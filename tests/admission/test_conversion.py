@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from replay.admission.conversion import ObjectConverter, VersionedObjects
-from replay.cel.value.typed import TypedMap
+from replay.cel.value.values import TypedMap
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery

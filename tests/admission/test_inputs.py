@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from replay.admission.inputs import Inputs
 from replay.admission.validating.policy_decision import Action, PolicyDecision
 from replay.admission.validating.validator import Validator
-from replay.cel.value.typed import TypedMap
+from replay.cel.value.values import TypedMap
 from replay.cellib.version import NEWEST
 from replay.kube.admissionregistration import ValidatingAdmissionPolicy, Validation, Variable
 from replay.kube.attributes import Missing, PartialObject

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replay.admission.alike import LONGEST, ProjectionKey, RequestBindings, UnknownPart, projection
-from replay.cel.value.typed import TypedMap
+from replay.cel.value.values import TypedMap
 from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import ExpressionCompiler

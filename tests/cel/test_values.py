@@ -21,8 +21,7 @@ from replay.cel.value.timestamp import (
     parse_duration,
     parse_timestamp,
 )
-from replay.cel.value.typed import TypedList, TypedMap
-from replay.cel.value.values import EvalError, MapKey, Uint, map_key
+from replay.cel.value.values import EvalError, MapKey, TypedList, TypedMap, Uint, map_key
 
 BIG = 2**63 - 1
 

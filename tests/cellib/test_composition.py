@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replay.cel.value.typed import TypedMap
+from replay.cel.value.values import TypedMap
 from replay.cellib.composition import OUT_OF_BUDGET, Evaluated, Evaluation
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from replay.cel.value.text import type_text
-from replay.cel.value.typed import TypedMap
+from replay.cel.value.values import TypedMap
 from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import ExpressionCompiler

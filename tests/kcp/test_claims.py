@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replay.kcp.claim import claim_labels
-from replay.kcp.mutation import set_unseen
+from replay.kcp.mutation import claim_labels, set_unseen
 from replay.kube.attributes import Missing, Operation, UserInfo
 from replay.kube.gvk import GroupResource
 from replay.pipeline.kcp.layout import SHARD_VERSION

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial
 from replay.admission.effects import ADMITTED, Effects
-from replay.admission.explain.engine import told
-from replay.admission.explain.explanation import Explanation, ExpressionStep, PolicyExplanation, WebhookExplanation
+from replay.admission.explain.explanation import (
+    BindingExplanation,
+    Explanation,
+    ExpressionStep,
+    PolicyExplanation,
+    WebhookExplanation,
+)
 from replay.admission.explain.expression import explain_conditions, skipped
 from replay.admission.inputs import Inputs
 from replay.admission.match_conditions import MatchConditionsResult
 from replay.admission.ordered.plugin import Asking
-from replay.admission.webhook.plugin import MutatingWebhookPlugin, validate
-from replay.admission.webhook.webhooks import WebhookAdmission, WebhookHook, WebhookInvocation, match_resources
+from replay.admission.webhook.answer import RecallingBackend, WebhookAnswer, WebhookBackend, WebhookReview
+from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, validate
+from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, WebhookInvocation, match_resources
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing
@@ -25,6 +32,59 @@ from replay.kube.lister import Lister
 from replay.matching.matcher import MatchResult
 from replay.matching.reason import why_not
 from replay.matching.rules import is_excluded_from_api_webhooks, is_excluded_from_webhooks
+
+# Explains policies of a policy engine that answers for a webhook in this process.
+
+
+@runtime_checkable
+class ExplainingBackend(Protocol):
+    """An engine that can explain each of its policies."""
+
+    def explain(self, review: WebhookReview) -> Sequence[PolicyExplanation]:
+        """Return explanations of the policies behind a webhook, including those that do not match."""
+        ...
+
+
+class ToldBackend(Struct):
+    """An observed backend: it collects explanations of its answers in `told`."""
+
+    backend: WebhookBackend
+    told: list[PolicyExplanation]
+
+    def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
+        """See `WebhookBackend.review`."""
+        if isinstance(self.backend, ExplainingBackend):
+            for review in reviews:
+                self.told += self.backend.explain(review)
+        return self.backend.review(reviews)
+
+    def recall(
+        self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
+    ) -> WebhookAnswer | Missing | None:
+        """See `RecallingBackend.recall`."""
+        if not isinstance(self.backend, RecallingBackend):
+            return None
+        answer = self.backend.recall(invocation, phase, attributes)
+        if isinstance(self.backend, ExplainingBackend) and isinstance(answer, WebhookAnswer):
+            self.told += _of_answer(invocation, answer)
+        return answer
+
+
+def told(backends: Backends, policies: list[PolicyExplanation]) -> Backends:
+    """Return the same backends, which add their explanations to `policies`."""
+    return {name: ToldBackend(backend, policies) for name, backend in backends.items()}
+
+
+def _of_answer(invocation: WebhookInvocation, answer: WebhookAnswer) -> Iterator[PolicyExplanation]:
+    """Yield the policies that an answer about a partly known object names: those that deny, and undetermined ones."""
+    message = answer.status.get("message") or answer.status.get("reason")
+    outcomes = [(name, f"denies: {message}") for name in answer.policies]
+    outcomes += [(name, f"undetermined: {missing.reason}") for name, missing in answer.unknown]
+    for name, outcome in outcomes:
+        binding = BindingExplanation("", outcome=outcome, place=answer.places.get(name, ()))
+        policy = invocation.hook.webhook.failure_policy
+        yield PolicyExplanation(name, name.partition("/")[0], policy, bindings=(binding,))
+
 
 SAME = "matches; the same in both sets, and taken to answer as it did at the time"
 

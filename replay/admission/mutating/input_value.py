@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from replay.admission.mutating.go_text import go_syntax, go_text
-from replay.cel.value.typed import TypedMap, untyped
+from replay.cel.value.values import TypedMap, untyped
 from replay.cellib.activation import TYPED_SINCE
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.go.value import GoValue

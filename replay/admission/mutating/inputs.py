@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from replay.admission.alike import Projection, ProjectionKey, RequestBindings
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.inputs import Inputs
-from replay.admission.namespace import NAMESPACE_KIND, namespace_object
 from replay.admission.params import go_param
-from replay.admission.request import admission_request
+from replay.admission.request import NAMESPACE_KIND, admission_request, namespace_object
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.identity import IdentityMemo
 from replay.json import JSON

@@ -20,7 +20,6 @@ from replay.cel.value.concat import ConcatList
 from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
 from replay.cel.value.text import display, go_duration
 from replay.cel.value.timestamp import NANOS, Duration, Timestamp
-from replay.cel.value.typed import untyped
 from replay.cel.value.values import (
     MapKey,
     ObjectValue,
@@ -30,6 +29,7 @@ from replay.cel.value.values import (
     Uint,
     Value,
     plain_key,
+    untyped,
 )
 from replay.go.format import quote
 from replay.go.value import GoValue

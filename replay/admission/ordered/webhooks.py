@@ -10,13 +10,11 @@ from msgspec.structs import replace
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
-from replay.admission.explain.engine import told
 from replay.admission.explain.explanation import PolicyExplanation
-from replay.admission.explain.webhook import MutatingWebhookWatch, ValidatingWebhookWatch
+from replay.admission.explain.webhook import MutatingWebhookWatch, ValidatingWebhookWatch, told
 from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, webhook_reads
-from replay.admission.webhook.answer import WebhookBackend
-from replay.admission.webhook.down import DOWN
+from replay.admission.webhook.answer import DOWN, WebhookBackend
 from replay.admission.webhook.engine import engines_of
 from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, validate
 from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, configurations_of

@@ -7,11 +7,12 @@ policies are compiled once and, for one request, matched and evaluated once, wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from replay.admission.alike import RequestBindings
+from replay.admission.alike import AlikeResults, PlainBindings, Projection, RequestBindings, projection
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Decision, Denial
 from replay.admission.effects import ADMITTED
@@ -20,18 +21,17 @@ from replay.admission.hooks import (
     HookIndex,
     HookWalk,
     HookWalker,
+    PlannedHook,
     PolicyHook,
     observed_hooks,
     policy_hooks,
 )
 from replay.admission.inputs import Inputs
-from replay.admission.namespace import namespace_object
 from replay.admission.observer import HookObserver
 from replay.admission.params import NO_PARAMS, Params, ParamsError
-from replay.admission.request import admission_request
+from replay.admission.request import admission_request, namespace_object
 from replay.admission.validating.evaluation import SharedEvaluation
 from replay.admission.validating.outcome import OutcomeCollector
-from replay.admission.validating.plan import AlikeGroups, GroupResults, Planned, ValidationPlan
 from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
 from replay.admission.validating.validator import Validator
 from replay.cellib.library.authorizer import authorizer_bindings
@@ -51,11 +51,138 @@ from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher, MatchError
 
+# Plans of the policies that requests of a class may match.
+# They are grouped by the inputs that show that they decide nothing.
+
+_Planned = PlannedHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
+
+_GroupResults = tuple[tuple[int, ValidateResult], ...]
+"""Results of policies by their position in a group, without empty ones."""
+
+_BY_MESSAGES: _GroupResults = ((-1, NO_DECISION),)
+"""The marker for results that depend on the inputs of messages."""
+
+MOST_DECISIONS = 1024
+"""Number of cached decisions of a plan."""
+MOST_RESULTS = 32768
+"""Number of cached projections in total, each of at most `projection.LONGEST` bytes."""
+
+
+class AlikePolicies:
+    """Policies with equal matches and equal reads. One projection of the input determines the result."""
+
+    def __init__(self, match: Match, validators: tuple[Validator, ...]) -> None:
+        """`validators` all have the same `footprint_without_messages`."""
+        self.match = match
+        self.validators = validators
+        self.projection = projection(validators[0].footprint_without_messages)
+        """The projection of the inputs that are read, None if they cannot be projected."""
+        self.has_messages = any(each.has_messages for each in validators)
+
+    @cached_property
+    def projection_with_messages(self) -> Projection | None:
+        """The projection for results with evaluated messages."""
+        return projection(frozenset[str]().union(*(each.footprint for each in self.validators)))
+
+    def may_read_messages(self, results: _GroupResults, shared: SharedEvaluation) -> bool:
+        """Return whether messages may have influenced results: as texts of denials, or by their cost."""
+        return self.has_messages and (bool(results) or shared.most > min(each.affordable for each in self.validators))
+
+
+class _ValidationPlan:
+    """Hooks of a set for a class of requests. Hooks that certainly match are grouped by equal reads."""
+
+    def __init__(self, hooks: Sequence[_Planned], groups: _AlikeGroups) -> None:
+        """Plan the hooks that may match. `groups` are shared by all plans."""
+        self.hooks = hooks
+        self.is_certain = all(planned.match is not None for planned in hooks)
+        members: dict[tuple[Match, frozenset[str]], list[int]] = {}
+        for index, planned in enumerate(hooks):
+            if planned.match is not None:
+                key = (planned.match, planned.hook.evaluator.footprint_without_messages)
+                members.setdefault(key, []).append(index)
+        self.groups = tuple(
+            (groups.of(match, tuple(hooks[index].hook.evaluator for index in indices)), tuple(indices))
+            for (match, _), indices in members.items()
+        )
+        """Each group with the indices of its hooks."""
+        self.decisions: AlikeResults[Decision] = AlikeResults(MOST_DECISIONS)
+        """Decisions by the results of hooks and their indices, if all hooks certainly match."""
+
+
+class PolicyRequest(Protocol):
+    """Request for groups of policies."""
+
+    @property
+    def attributes(self) -> Attributes:
+        """Return the request's attributes."""
+        ...
+
+    @property
+    def plain(self) -> PlainBindings:
+        """Return the bindings from which projections are made."""
+        ...
+
+    def shared(self, match: Match, /) -> SharedEvaluation:
+        """Return the expressions for a match, evaluated once."""
+        ...
+
+    def result(self, validator: Validator, match: Match, /) -> ValidateResult:
+        """Return the result of a policy."""
+        ...
+
+
+class _AlikeGroups:
+    """Groups of all plans, shared if equal, and their results. Of alike requests only the first is evaluated."""
+
+    def __init__(self) -> None:
+        """Start without groups."""
+        self._groups: dict[tuple[Match, tuple[Validator, ...]], AlikePolicies] = {}
+        self._results: AlikeResults[_GroupResults] = AlikeResults(MOST_RESULTS)
+
+    def of(self, match: Match, validators: tuple[Validator, ...]) -> AlikePolicies:
+        """Return the group of some policies."""
+        key = (match, validators)
+        if key not in self._groups:
+            self._groups[key] = AlikePolicies(match, validators)
+        return self._groups[key]
+
+    def results(self, group: AlikePolicies, request: PolicyRequest) -> _GroupResults:
+        """Return the results of a group's policies.
+
+        INVARIANT: a result without messages depends on messages neither by their texts nor by their cost.
+        """
+        match, attributes, by_messages, earlier = group.match, request.attributes, False, None
+        is_as_sent = match.resource == attributes.resource and match.kind == attributes.kind
+        project = group.projection if is_as_sent else None
+        projected = None if project is None else project(request.plain)
+        if projected is not None:
+            earlier = self._results.get((group, by_messages, projected))
+        # The result depends on what messages read, so this belongs to the key.
+        if earlier is _BY_MESSAGES:
+            by_messages, project = True, group.projection_with_messages
+            projected = None if project is None else project(request.plain)
+            earlier = None if projected is None else self._results.get((group, by_messages, projected))
+        if earlier is not None:
+            return earlier
+        shared = request.shared(match)
+        answers = enumerate([request.result(each, match) for each in group.validators])
+        results = tuple([(place, result) for place, result in answers if result is not NO_DECISION])
+        # From now on the key includes what messages read.
+        if projected is not None and not by_messages and group.may_read_messages(results, shared):
+            self._results.remember((group, by_messages, projected), _BY_MESSAGES)
+            by_messages, project = True, group.projection_with_messages
+            projected = None if project is None else project(request.plain)
+        if projected is not None:
+            self._results.remember((group, by_messages, projected), results)
+        return results
+
+
 Hook = PolicyHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Bound = BoundBinding[ValidatingAdmissionPolicyBinding]
 PolicyWalker = HookWalker[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 PolicyWalk = HookWalk[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
-Plans = tuple[ValidationPlan, ...]
+Plans = tuple[_ValidationPlan, ...]
 """The hooks of each set that may match a request."""
 
 
@@ -82,7 +209,7 @@ class ValidatingAdmission:
         self._validators: dict[Any, Validator] = {}
         self.hooks = [self._hooks(manifests) for manifests in sets]
         """The policies of each set that can match at all, in order."""
-        self.groups = AlikeGroups()
+        self.groups = _AlikeGroups()
         index = HookIndex(self.hooks, self._matcher, self._plan)
         self.plans: Callable[[Attributes, Lister], Plans | None] = index.candidates
         """Returns, for each set, the policies that may match a request, None if there are none."""
@@ -107,8 +234,8 @@ class ValidatingAdmission:
             self._validators[key] = Validator(policy, self.version)
         return self._validators[key]
 
-    def _plan(self, hooks: tuple[Planned, ...]) -> ValidationPlan:
-        return ValidationPlan(hooks, self.groups)
+    def _plan(self, hooks: tuple[_Planned, ...]) -> _ValidationPlan:
+        return _ValidationPlan(hooks, self.groups)
 
     def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
         """Return the decision of each set about a request, in the order of the sets."""
@@ -173,7 +300,7 @@ class ValidatingAdmission:
         )
 
 
-def _decided(plan: ValidationPlan, request: _Request, first: _Request) -> Decision:
+def _decided(plan: _ValidationPlan, request: _Request, first: _Request) -> Decision:
     """Return the decision about one set's object, with the denials that its mutation causes or prevents."""
     if request is first:
         return first.dispatch(plan)
@@ -193,10 +320,10 @@ class _Request:
         self.results: dict[Any, ValidateResult] = {}
         self._params: list[JSON | PartialObject | None] = []
         self.plain = RequestBindings(self.attributes)
-        self._answers: dict[Any, GroupResults] = {}
+        self._answers: dict[Any, _GroupResults] = {}
         """Results of groups of policies. Most groups are in several sets."""
 
-    def dispatch(self, plan: ValidationPlan) -> Decision:
+    def dispatch(self, plan: _ValidationPlan) -> Decision:
         """Return the decision of all hooks."""
         results: list[tuple[int, ValidateResult]] = []
         for group, indices in plan.groups:
@@ -214,7 +341,7 @@ class _Request:
         decision = plan.decisions.get(key)
         return decision or plan.decisions.remember(key, self._dispatched(plan.hooks, dict(results)))
 
-    def _dispatched(self, hooks: Sequence[Planned], results: Mapping[int, ValidateResult]) -> Decision:
+    def _dispatched(self, hooks: Sequence[_Planned], results: Mapping[int, ValidateResult]) -> Decision:
         """Return the decision. `results` are those of the hooks that certainly match."""
         outcome = OutcomeCollector(self._admission.version)
         for index, planned in enumerate(hooks):

@@ -14,8 +14,10 @@ from replay.admission.decision import Denial
 from replay.admission.request import user_info
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
 from replay.go.format import quote
+from replay.go.time import duration_text
 from replay.json import JSON
 from replay.kcp.annotation import shown_to_webhook
+from replay.kube.admissionregistration import Webhook
 from replay.kube.attributes import Attributes, Missing, PartialObject
 
 CALL_ANNOTATIONS: Final = ("mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/")
@@ -150,3 +152,43 @@ def call_failure(invocation: WebhookInvocation, answer: WebhookAnswer) -> Denial
     name = invocation.hook.webhook.name
     message = f"Internal error occurred: failed calling webhook {quote(name)}: {answer.error}"
     return Denial(invocation.hook.configuration, name, None, message, "InternalError", 500, of_webhook=True)
+
+
+# A webhook in an outage: every call fails after its time limit, and `failurePolicy` decides.
+
+
+class DownBackend(Struct, frozen=True):
+    """A backend that never answers (`webhook/{mutating,validating}/dispatcher.go`, `callHook`)."""
+
+    def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
+        """Return one failed call for each review."""
+        return [failed_call(review.invocation.hook.webhook) for review in reviews]
+
+    def recall(
+        self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
+    ) -> WebhookAnswer | Missing | None:
+        """Return a failed call even if the request is only partly known: it fails before anything reads the request."""
+        del phase, attributes
+        return failed_call(invocation.hook.webhook)
+
+
+def failed_call(webhook: Webhook) -> WebhookAnswer:
+    """Return the call that ends at the webhook's own time limit, with the text of the server's client."""
+    limit = duration_text(webhook.timeout_seconds * 10**9)
+    text = f"failed to call webhook: Post {quote(f'{called_url(webhook)}?timeout={limit}')}: context deadline exceeded"
+    return WebhookAnswer(error=text, is_late=True)
+
+
+def called_url(webhook: Webhook) -> str:
+    """Return the URL at which the server calls a webhook.
+
+    Source: `k8s.io/apiserver/pkg/util/webhook/client.go`, `HookClient`.
+    """
+    service = webhook.client_config.service
+    if service is None:
+        return webhook.client_config.url
+    path = f"/{service.path.lstrip('/')}" if service.path else "/"
+    return f"https://{service.name}.{service.namespace}.svc:{service.port}{path}"
+
+
+DOWN = DownBackend()

@@ -11,7 +11,6 @@ from replay.cel.value.equality import find, is_list, is_map
 from replay.cel.value.number import lossless_int
 from replay.cel.value.partial import PartialValue, stopping
 from replay.cel.value.text import display, general_double, go_type_name, type_name
-from replay.cel.value.typed import TypedList
 from replay.cel.value.values import (
     OPTIONAL_NONE,
     EvalError,
@@ -19,6 +18,7 @@ from replay.cel.value.values import (
     ObjectValue,
     OpaqueValue,
     OptionalValue,
+    TypedList,
     TypeValue,
     Uint,
     Unknown,

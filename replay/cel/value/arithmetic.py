@@ -24,8 +24,7 @@ from replay.cel.value.timestamp import (
     subtract_duration,
     subtract_timestamp,
 )
-from replay.cel.value.typed import TypedList
-from replay.cel.value.values import EvalError, Uint, Value
+from replay.cel.value.values import EvalError, TypedList, Uint, Value
 
 
 class MutableList(list[Value]):

@@ -14,7 +14,6 @@ from replay.cel.value.concat import ConcatList
 from replay.cel.value.number import INT_MAX
 from replay.cel.value.text import go_type_name
 from replay.cel.value.timestamp import Duration, Timestamp
-from replay.cel.value.typed import TypedList, TypedMap, typed
 from replay.cel.value.values import (
     EvalError,
     MapKey,
@@ -22,10 +21,13 @@ from replay.cel.value.values import (
     OpaqueValue,
     OptionalValue,
     PanicError,
+    TypedList,
+    TypedMap,
     TypeValue,
     Uint,
     Value,
     plain_key,
+    typed,
 )
 
 NO_SUCH_OVERLOAD = "no such overload"

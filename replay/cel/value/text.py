@@ -8,13 +8,14 @@ from decimal import Decimal
 from replay.cel.value.bounds import Steps, joined
 from replay.cel.value.concat import ConcatList
 from replay.cel.value.timestamp import Duration, Timestamp
-from replay.cel.value.typed import TypedList, TypedMap
 from replay.cel.value.types import Kind, Type
 from replay.cel.value.values import (
     EvalError,
     ObjectValue,
     OpaqueValue,
     OptionalValue,
+    TypedList,
+    TypedMap,
     TypeValue,
     Uint,
     Unknown,

@@ -1,6 +1,6 @@
 """Changes that a kcp shard makes to the objects of a request and that its event does not hold.
 
-`replay.kcp.annotation` says who sees the annotation `kcp.io/cluster`, and `replay.kcp.claim` which labels are set.
+`replay.kcp.annotation` says who sees the annotation `kcp.io/cluster`, and `replay.kcp.mutation` which labels are set.
 Stored objects have them; refused requests do not show them.
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 from replay.audit.event import annotations_of
 from replay.kcp.annotation import CLUSTER, PATH, annotation
 from replay.kcp.binding import APIBindings
-from replay.kcp.claim import CLAIMED, claim_labels
-from replay.kcp.mutation import REQUIRED_GROUPS, creates_workspace, set_unseen
+from replay.kcp.mutation import CLAIMED, REQUIRED_GROUPS, claim_labels, creates_workspace, set_unseen
 from replay.kube.attributes import Missing, Operation
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.rebuild import NOT_ASKED, Rebuilt

@@ -7,8 +7,8 @@ from datetime import UTC, tzinfo
 
 import yaml
 
-from replay.compare.confidence import Confidence, Doubt
 from replay.compare.permission_use import BindingUse, PermissionUses, SubjectUse, is_unlogged, narrowed
+from replay.compare.readiness import Confidence, Doubt
 from replay.go.time import timestamp
 from replay.json import JSON
 from replay.kube.rbac.rule import compacted, rule_of, rule_text

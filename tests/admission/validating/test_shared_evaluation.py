@@ -10,7 +10,7 @@ from replay.admission.inputs import Inputs
 from replay.admission.validating.evaluation import SharedEvaluation
 from replay.admission.validating.policy_decision import Action
 from replay.admission.validating.validator import Validator
-from replay.cel.value.typed import TypedMap
+from replay.cel.value.values import TypedMap
 from replay.cellib.version import NEWEST
 from replay.kube.admissionregistration import (
     AuditAnnotation,

@@ -5,18 +5,167 @@ Feature gates have their defaults of 1.37: CSIVolumeHealth is off, the others th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+import copy
+import difflib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
-from replay.admission.builtin.certificate.subject import CertificateRequestError, subject_of
-from replay.admission.builtin.node_restriction.claim_status import changes_beyond_status
-from replay.admission.builtin.node_restriction.labels import forbidden_labels
+from replay.admission.builtin.certificate.subject_restriction import CertificateRequestError, subject_of
 from replay.admission.builtin.node_restriction.pod import admit_eviction, admit_pod, admit_status
 from replay.admission.builtin.node_restriction.token import admit_certificate, admit_token
 from replay.admission.builtin.plugin import WRITES, Plugin, Refusal, Review
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupResource
+
+# Labels that a kubelet may not set on its node (`getForbiddenLabels`, `k8s.io/kubelet/pkg/apis`).
+
+_OF_KUBELETS: Final = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "beta.kubernetes.io/instance-type",
+        "node.kubernetes.io/instance-type",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+    }
+)
+_NAMESPACES_OF_KUBELETS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_RESERVED: Final = ("node-restriction.kubernetes.io",)
+_OF_KUBERNETES: Final = ("kubernetes.io", "k8s.io")
+
+
+def _forbidden_labels(new: Mapping[str, str] | None, old: Mapping[str, str] | None) -> list[str]:
+    """Return the labels that differ and that a kubelet may not change, sorted."""
+    ours, theirs = new or {}, old or {}
+    return sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key) and _is_forbidden(key))
+
+
+def _is_forbidden(key: str) -> bool:
+    namespace = key.split("/", 1)[0] if "/" in key else ""
+    if _is_in(namespace, _RESERVED):
+        return True
+    is_of_kubelets = key in _OF_KUBELETS or _is_in(namespace, _NAMESPACES_OF_KUBELETS)
+    return _is_in(namespace, _OF_KUBERNETES) and not is_of_kubelets
+
+
+def _is_in(namespace: str, domains: Iterable[str]) -> bool:
+    return any(namespace == domain or namespace.endswith("." + domain) for domain in domains)
+
+
+# Changes of a claim's status that a kubelet may not make (`admitPVCStatus`).
+
+_OPEN: Final = ("capacity", "conditions", "allocatedResourceStatuses", "allocatedResources")
+_METADATA: Final = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+)
+_REFERENCE: Final[Mapping[str, Any]] = {"apiGroup": None, "kind": "", "name": ""}
+_SPEC: Final[Mapping[str, Any]] = {
+    "accessModes": None,
+    "selector": None,
+    "resources": {"limits": None, "requests": None},
+    "volumeName": "",
+    "storageClassName": None,
+    "volumeMode": None,
+    "dataSource": None,
+    "dataSourceRef": None,
+    "volumeAttributesClassName": None,
+}
+_STATUS: Final[Mapping[str, Any]] = {
+    "phase": "",
+    "accessModes": None,
+    "capacity": None,
+    "conditions": None,
+    "allocatedResources": None,
+    "allocatedResourceStatuses": None,
+    "currentVolumeAttributesClassName": None,
+    "modifyVolumeStatus": None,
+    "healthStatus": None,
+}
+_NESTED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "resources": {"limits": None, "requests": None},
+    "dataSource": _REFERENCE,
+    "dataSourceRef": {**_REFERENCE, "namespace": None},
+    "modifyVolumeStatus": {"targetVolumeAttributesClassName": "", "status": ""},
+}
+
+
+def _changes_beyond_status(old: JSON, new: JSON) -> str:
+    """Return the forbidden difference as the server prints its own structures, empty if there is none.
+
+    The server's whitespace differs from run to run. Here it is always a single space.
+    """
+    comparable_old, after = _comparable(old), _comparable(new)
+    if comparable_old == after:
+        return ""
+    one, other = ([f"{line}\n" for line in _printed(each).split("\n")] for each in (old, new))
+    return "".join(list(difflib.unified_diff(one, other))[2:])
+
+
+def _without_updatable_fields(claim: JSON) -> JSON:
+    copy_ = copy.deepcopy(claim)
+    for field in ("resourceVersion", "managedFields"):
+        copy_.setdefault("metadata", {}).pop(field, None)
+    for field in _OPEN:
+        (copy_.get("status") or {}).pop(field, None)
+    return copy_
+
+
+def _comparable(claim: JSON) -> Any:
+    """Return a claim in which null and empty values are equal."""
+    return _without_empty(_structure(_without_updatable_fields(claim)))
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: inner for key, each in value.items() if (inner := _without_empty(each)) not in (None, {}, [])}
+    return [_without_empty(each) for each in value] if isinstance(value, list) else value
+
+
+def _printed(claim: JSON) -> str:
+    return json.dumps(_structure(_without_updatable_fields(claim)), indent=1, ensure_ascii=False)
+
+
+def _structure(claim: JSON) -> Any:
+    """Return the structure with Go's names: metadata fields at the top level, without empty ones."""
+    metadata = claim.get("metadata") or {}
+    metadata_fields = {name: metadata[name] for name in _METADATA if metadata.get(name)}
+    return {
+        **metadata_fields,
+        "Spec": _fields(claim.get("spec") or {}, _SPEC),
+        "Status": _fields(claim.get("status") or {}, _STATUS),
+    }
+
+
+def _fields(source: JSON, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {}
+    for name, default in defaults.items():
+        value = source.get(name)
+        if value is None:
+            value = default
+        if name in _NESTED and isinstance(value, Mapping):
+            value = _fields(dict(value), _NESTED[name])
+        fields["APIGroup" if name == "apiGroup" else name[0].upper() + name[1:]] = value
+    return fields
+
 
 _USER: Final = "system:node:"
 _GROUP: Final = "system:nodes"
@@ -68,7 +217,7 @@ def _nodes(review: Review, node: str) -> Refusal | None:
 def _wrong_new_node(obj: JSON, node: str) -> str:
     if (obj.get("spec") or {}).get("configSource") is not None:
         return f'node "{node}" is not allowed to create pods with a non-nil configSource'
-    labels = forbidden_labels(_metadata(obj).get("labels"), None)
+    labels = _forbidden_labels(_metadata(obj).get("labels"), None)
     return f'node "{node}" is not allowed to set the following labels: {", ".join(labels)}' if labels else ""
 
 
@@ -81,7 +230,7 @@ def _wrong_node(obj: JSON, old: JSON, node: str) -> str:
         return f'node "{node}" is not allowed to modify taints'
     if (_metadata(obj).get("ownerReferences") or []) != (_metadata(old).get("ownerReferences") or []):
         return f'node "{node}" is not allowed to modify ownerReferences'
-    labels = forbidden_labels(_metadata(obj).get("labels"), _metadata(old).get("labels"))
+    labels = _forbidden_labels(_metadata(obj).get("labels"), _metadata(old).get("labels"))
     # The server's message has no subject here.
     return f"is not allowed to modify labels: {', '.join(labels)}" if labels else ""
 
@@ -95,7 +244,7 @@ def _claims(review: Review, node: str) -> Refusal | None:
         return review.forbidden("may only update PVC status")
     if review.attributes.operation is not Operation.UPDATE:
         return review.forbidden(f'unexpected operation "{review.attributes.operation.value}"')
-    changes = changes_beyond_status(review.old_object, review.object)
+    changes = _changes_beyond_status(review.old_object, review.object)
     if not changes:
         return None
     refusal = f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'

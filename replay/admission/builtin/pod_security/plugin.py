@@ -5,27 +5,106 @@ Source: `pod-security-admission/admission/admission.go`, `plugin/pkg/admission/s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
+from replay.admission.builtin.configuration import aggregate
 from replay.admission.builtin.partial import UnknownInputError
 from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, internal_error, known
-from replay.admission.builtin.pod_security.configuration import PodSecurityConfiguration, read_configuration
 from replay.admission.builtin.pod_security.pod import Pod, Violation
 from replay.admission.builtin.pod_security.policy import (
+    LATEST,
     LEVELS,
+    MODES,
     PREFIX,
     PRIVILEGED,
     LabelError,
     LevelVersion,
     NamespacePolicy,
+    parse_level,
+    parse_version,
     policy_of,
 )
 from replay.admission.builtin.pod_security.standard import detail, violations
+from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupVersionKind
+from replay.kube.names import dns1123_label, dns1123_subdomain
+
+# `_PodSecurityConfiguration`, defaulted and validated as at the server's start.
+# Source: `pod-security-admission/admission/api`.
+
+_GROUP: Final = "pod-security.admission.config.k8s.io"
+_VERSIONS: Final = ("v1", "v1beta1", "v1alpha1")
+_KIND: Final = "PodSecurityConfiguration"
+
+
+class _PodSecurityConfiguration(NamedTuple):
+    """Default levels and exemptions."""
+
+    defaults: NamespacePolicy = NamespacePolicy(*(LevelVersion(PRIVILEGED, LATEST),) * 3)
+    usernames: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+    runtime_classes: frozenset[str] = frozenset()
+
+
+def _read_configuration(document: JSON | None) -> _PodSecurityConfiguration:
+    """Return the configuration of a document.
+
+    Raise ManifestError with the server's message if the server would not start.
+    """
+    if not document:
+        return _PodSecurityConfiguration()
+    group, _, version = str(document.get("apiVersion") or "").partition("/")
+    if group != _GROUP or version not in _VERSIONS or document.get("kind") != _KIND:
+        kind, api_version = document.get("kind") or "", document.get("apiVersion") or ""
+        raise ManifestError(f'no kind "{kind}" is registered for version "{api_version}"')
+    defaults, exemptions = document.get("defaults") or {}, document.get("exemptions") or {}
+    errors = [*_default_errors(defaults), *_exemption_errors(exemptions)]
+    if errors:
+        raise ManifestError(aggregate(errors))
+    levels = [
+        LevelVersion(
+            parse_level(defaults.get(mode) or PRIVILEGED)[0],
+            parse_version(defaults.get(f"{mode}-version") or "latest")[0],
+        )
+        for mode in MODES
+    ]
+    lists = (frozenset(exemptions.get(field) or ()) for field in ("usernames", "namespaces", "runtimeClasses"))
+    return _PodSecurityConfiguration(NamespacePolicy(*levels), *lists)
+
+
+def _default_errors(defaults: JSON) -> Iterator[str]:
+    for mode in ("enforce", "warn", "audit"):
+        level, version = defaults.get(mode) or PRIVILEGED, defaults.get(f"{mode}-version") or "latest"
+        for field, value, (_, message) in (
+            (mode, level, parse_level(level)),
+            (f"{mode}-version", version, parse_version(version)),
+        ):
+            if message:
+                yield f'defaults.{field}: Invalid value: "{value}": {message}'
+
+
+def _exemption_errors(exemptions: JSON) -> Iterator[str]:
+    yield from _list_errors("namespaces", exemptions.get("namespaces") or (), dns1123_label)
+    yield from _list_errors("runtimeClasses", exemptions.get("runtimeClasses") or (), dns1123_subdomain)
+    yield from _list_errors(
+        "usernames", exemptions.get("usernames") or (), lambda name: [] if name else ["username must not be empty"]
+    )
+
+
+def _list_errors(field: str, values: Sequence[str], messages_of: Callable[[str], list[str]]) -> Iterator[str]:
+    values_so_far: set[str] = set()
+    for index, value in enumerate(values):
+        messages = messages_of(value)
+        if messages:
+            yield f'exemptions.{field}[{index}]: Invalid value: "{value}": {", ".join(messages)}'
+        elif value in values_so_far:
+            yield f'exemptions.{field}[{index}]: Duplicate value: "{value}"'
+        values_so_far.add(value)
+
 
 _POD: Final = GroupVersionKind("", "v1", "Pod")
 _IGNORED: Final = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
@@ -60,7 +139,7 @@ class PodSecurity(Plugin):
     looks_up = (("", "Namespace"),)
     annotation_prefixes = (PREFIX.rstrip("/"),)
 
-    def __init__(self, configuration: PodSecurityConfiguration) -> None:
+    def __init__(self, configuration: _PodSecurityConfiguration) -> None:
         """`configuration` has defaults and exemptions."""
         self._defaults = configuration.defaults
         self._exemptions = configuration
@@ -69,7 +148,7 @@ class PodSecurity(Plugin):
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> PodSecurity:
         """See `Plugin.configured`."""
         del flags
-        return cls(read_configuration(configuration))
+        return cls(_read_configuration(configuration))
 
     def validate(self, review: Review) -> Refusal | None:
         """Decide by the resource of the request."""

@@ -2,25 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 
 from replay.admission.builtin.plugin import Review
-from replay.admission.builtin.pod.resources import Amounts, amounts
+from replay.admission.builtin.pod.resources import Amounts, amounts, is_best_effort
 from replay.admission.builtin.resource_quota.pod_usage import (
     ONE,
     counts_as_pod_resource,
     missing_constraints,
     pod_usage,
 )
-from replay.admission.builtin.resource_quota.scope import claim_is_in, is_terminating, pod_is_in
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupResource
 from replay.kube.quantity import Quantity
+
+# Scopes of a quota, and the objects in them (`podMatchesScopeFunc`, `pvcMatchesScopeFunc`).
+
+
+class ScopeError(Exception):
+    """A selector that the server cannot parse. `str()` is its text."""
+
+
+def selectors_of(quota: JSON) -> list[JSON]:
+    """Return the scopes of a quota as selectors (`getScopeSelectorsFromQuota`)."""
+    spec = quota.get("spec") or {}
+    plain = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
+    return [*plain, *((spec.get("scopeSelector") or {}).get("matchExpressions") or ())]
+
+
+def _pod_is_in(selector: JSON, pod: JSON) -> bool:
+    """Return whether a pod is in a scope. Raise ScopeError."""
+    name, spec = selector.get("scopeName"), pod["spec"]
+    if name in ("Terminating", "NotTerminating"):
+        return _is_terminating(pod) is (name == "Terminating")
+    if name in ("BestEffort", "NotBestEffort"):
+        return is_best_effort(pod) is (name == "BestEffort")
+    if name == "CrossNamespacePodAffinity":
+        return _crosses_namespaces(spec.get("affinity") or {})
+    if name != "PriorityClass":
+        return False
+    own = spec.get("priorityClassName") or ""
+    return bool(own) if selector.get("operator") == "Exists" else _selects(selector, [own] if own else [])
+
+
+def _is_terminating(pod: JSON) -> bool:
+    """Return whether a pod has a deadline."""
+    deadline = pod["spec"].get("activeDeadlineSeconds")
+    return deadline is not None and deadline >= 0
+
+
+def _claim_is_in(selector: JSON, claim: JSON) -> bool:
+    """Return whether a claim is in a scope. Raise ScopeError."""
+    if selector.get("scopeName") != "VolumeAttributesClass":
+        return False
+    status = claim.get("status") or {}
+    class_names = {
+        claim["spec"].get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    }
+    names = sorted(name for name in class_names if name)
+    return bool(names) if selector.get("operator") == "Exists" else _selects(selector, names)
+
+
+def printed(selector: JSON) -> str:
+    """Return a selector as Go prints the struct."""
+    values = " ".join(selector.get("values") or ())
+    return f"{{{selector.get('scopeName') or ''} {selector.get('operator') or ''} [{values}]}}"
+
+
+def _selects(selector: JSON, names: Sequence[str]) -> bool:
+    """Return whether a selector selects one of the names, or their absence."""
+    operator, values = selector.get("operator") or "", selector.get("values") or ()
+    if operator not in ("In", "NotIn", "DoesNotExist"):
+        text = f'failed to parse and convert selector: "{operator}" is not a valid scope selector operator'
+        raise ScopeError(f"error on matching scope {printed(selector)}: {text}")
+    # Without a name, NotIn and DoesNotExist select the object.
+    if not names:
+        return operator != "In"
+    return any((name in values) is (operator == "In") for name in names) and operator != "DoesNotExist"
+
+
+def _crosses_namespaces(affinity: JSON) -> bool:
+    terms: list[JSON] = []
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind) or {}
+        terms += rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        terms += [each.get("podAffinityTerm") or {} for each in preferred]
+    # An empty `namespaceSelector` selects all namespaces, so it counts too.
+    return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms)
+
 
 IGNORED: Final = frozenset(
     {
@@ -115,7 +192,7 @@ def _pod_handles(review: Review) -> bool:
         return False
     if attributes.operation is Operation.UPDATE:
         # A deadline moves the pod between the scopes Terminating and NotTerminating, so both quotas change.
-        return is_terminating(review.old_object) is not is_terminating(review.object)
+        return _is_terminating(review.old_object) is not _is_terminating(review.object)
     return attributes.operation is Operation.CREATE
 
 
@@ -201,13 +278,13 @@ def _device_usage(claim: JSON, now: int) -> Amounts:
 
 _SPECIAL: Final = {
     GroupResource("", "pods"): Evaluator(
-        _pod_handles, counts_as_pod_resource, pod_usage, pod_is_in, missing_constraints, has_scopes=True
+        _pod_handles, counts_as_pod_resource, pod_usage, _pod_is_in, missing_constraints, has_scopes=True
     ),
     GroupResource("", "services"): Evaluator(
         _is_written, _SERVICES.__contains__, _service_usage, fixed=frozenset({"count/services", "services"})
     ),
     GroupResource("", "persistentvolumeclaims"): Evaluator(
-        _claim_handles, _counts_as_claim, _claim_usage, claim_is_in, has_scopes=True
+        _claim_handles, _counts_as_claim, _claim_usage, _claim_is_in, has_scopes=True
     ),
     GroupResource("resource.k8s.io", "resourceclaims"): Evaluator(_is_written, _counts_as_device, _device_usage),
 }

@@ -17,9 +17,15 @@ from replay.admission.builtin.plugin import (
     plain_error,
 )
 from replay.admission.builtin.pod.resources import Amounts, add, amounts
-from replay.admission.builtin.resource_quota.evaluator import IGNORED, Evaluator, evaluator_of
+from replay.admission.builtin.resource_quota.evaluator import (
+    IGNORED,
+    Evaluator,
+    ScopeError,
+    evaluator_of,
+    printed,
+    selectors_of,
+)
 from replay.admission.builtin.resource_quota.pod_usage import ENDED
-from replay.admission.builtin.resource_quota.scope import ScopeError, printed, selectors_of
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation
