@@ -128,7 +128,11 @@ def _meaning(parameter: Any) -> str:
 
 
 def _parameters(command: Any) -> list[tuple[str, str]]:
-    return [(_term(each), _meaning(each)) for each in command.params if each.name != "help"]
+    return [
+        (_term(each), _meaning(each))
+        for each in command.params
+        if each.name != "help" and not getattr(each, "hidden", False)
+    ]
 
 
 def _epilogue(command: Any) -> Iterator[tuple[str, list[str]]]:

@@ -43,6 +43,7 @@ def test_a_page_for_man_of_each_command(tmp_path: Path) -> None:
         ".SH EXIT CODE",
     ]
     assert "\n.B \\-\\-fail\\-on denied|lockout|mutated|undecided|removed|none\n" in page
+    assert "batches" not in page  # an option for our own processes, which --help hides
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
