@@ -1,4 +1,4 @@
-"""Base64 and PEM as Go decodes them (`encoding/base64.StdEncoding`, `encoding/pem`).
+"""Base64, PEM and texts of JSON as Go decodes them (`encoding/base64.StdEncoding`, `encoding/pem`, `encoding/json`).
 
 Base64 must have its padding. Line breaks in it are ignored.
 """
@@ -6,6 +6,7 @@ Base64 must have its padding. Line breaks in it are ignored.
 from __future__ import annotations
 
 import base64
+import re
 import string
 from typing import Final, NamedTuple
 
@@ -129,3 +130,14 @@ def _decoded(body: bytes) -> bytes | None:
         return decode_base64(body.decode("latin-1"))
     except Base64Error:
         return None
+
+
+_SURROGATE = re.compile(
+    r"(\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|[\ud800-\udfff]"
+)
+"""Surrogate without its other half in JSON text. The group holds an escape that stays as it is."""
+
+
+def without_surrogates(text: str) -> str:
+    """Return JSON text with U+FFFD for lone surrogates and bytes that are not UTF-8, as `encoding/json` reads it."""
+    return _SURROGATE.sub(lambda match: match[1] or "\ufffd", text)

@@ -6,6 +6,8 @@ import json
 import re
 from typing import NamedTuple
 
+from replay.go.encoding import without_surrogates
+
 
 class RegoError(Exception):
     """Rego that OPA refuses. `str()` has OPA's form: file, line, code and message."""
@@ -96,7 +98,7 @@ def _is_after_operand(found: list[Token]) -> bool:
 
 def _unquoted(text: str, line: int, file: str) -> str:
     try:
-        return str(json.loads(text, strict=False))
+        return str(json.loads(without_surrogates(text), strict=False))
     except ValueError:
         raise RegoError(line, "illegal string escape sequence", file=file) from None
 

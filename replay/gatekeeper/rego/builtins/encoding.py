@@ -26,7 +26,7 @@ from replay.gatekeeper.rego.value import (
     pairs_of,
     text_of_number,
 )
-from replay.go.encoding import Base64Error, decode_base64
+from replay.go.encoding import Base64Error, decode_base64, without_surrogates
 from replay.go.format import marshal_string
 
 
@@ -131,7 +131,9 @@ def _indented(value: Value, prefix: str, indent: str) -> str:
 def decoded_json(text: str) -> Value:
     """Return the value of a JSON text, with numbers as written. Raises BuiltinError."""
     try:
-        return json.loads(text, parse_int=number_of, parse_float=number_of, parse_constant=_no_constant)
+        return json.loads(
+            without_surrogates(text), parse_int=number_of, parse_float=number_of, parse_constant=_no_constant
+        )
     except (ValueError, RecursionError):
         raise BuiltinError from None
 
