@@ -66,7 +66,7 @@ def test_outcomes_that_cannot_be_written_leave_nothing(
     path = tmp_path / "outcomes.jsonl"
     path.write_text("those of last time\n")
     monkeypatch.setattr("replay.pipeline.run.merge", fail)
-    with pytest.raises(ReplayError, match=f"^{path}: the outcomes cannot be written: No space left on device$"):
+    with pytest.raises(ReplayError, match=f"^{path}: the outcomes cannot be written: no space left on device$"):
         run(scenario, Options(outcomes=path, workers=1), silent)
     assert (path.read_text(), list(tmp_path.glob(".*"))) == ("those of last time\n", [])
 
