@@ -90,7 +90,7 @@ ROWS = {
     "a snapshot without quotas": Row(whole, 0.005, 0.025, is_no_quota, directions=("C0 to C1",)),
     "metadata alone": Row(metadata_alone, 0.01, 1.0, directions=("C1 to C0",)),
     "the second half": Row(second_half, 0.01, 0.5),
-    "without a tenth": Row(without_a_tenth(1), 0.012, 0.3),
+    "without a tenth": Row(without_a_tenth(1), 0.01, 0.3),
 }
 
 
