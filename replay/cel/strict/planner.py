@@ -64,7 +64,7 @@ from replay.cel.value.values import EvalError, TypeValue, Unknown, Value
 # Comprehensions, to which all macros over lists and maps expand. Here they are called folds (cel-go `evalFold`).
 
 
-class _FoldStep:
+class FoldStep:
     """A fold over the elements of a list or the keys of a map.
 
     With two variables it is over the indices or keys, and the values.
@@ -349,7 +349,7 @@ class Planner:
         self._locals = [*outer, node.accu_var]
         result = self.plan(node.result)
         self._locals = outer
-        fold = _FoldStep(
+        fold = FoldStep(
             node.id,
             iter_range=iter_range,
             variables=(node.iter_var, node.iter_var2, node.accu_var),
