@@ -174,7 +174,7 @@ DEFECTS = [
 
 @pytest.mark.slow
 def test_of_lines_that_are_too_long_only_these_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("file.salvage", "locate"):
+    for module in ("salvage", "segment"):
         monkeypatch.setattr(f"replay.audit.{module}.LONGEST_READ", 1 << 25)
     long = event(2, requestObject={"data": "x" * (1 << 25)})
     content = b"\n".join([ONE, b"", long, b"\xff", event(3), long.replace(b"id-2", b"id-4"), event(5)])
