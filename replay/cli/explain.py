@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from replay.cli.options import (
+    AddedPolicies,
+    AppliedBundles,
     AuditID,
     AuthorizationMode,
     AuthorizerWebhooks,
@@ -27,6 +29,7 @@ from replay.cli.options import (
     MinorVersion,
     OutputFormat,
     OwnerLabel,
+    PruneSelector,
     Redaction,
     Store,
     TimeZone,
@@ -46,6 +49,9 @@ def explain(
     cluster_name: ClusterName = None,
     current: CurrentSet = None,
     candidate: CandidateSet = None,
+    add: AddedPolicies = None,
+    apply: AppliedBundles = None,
+    prune: PruneSelector = "",
     cluster: ClusterSnapshot = None,
     item: CollectionItem = 0,
     html: Annotated[Path | None, typer.Option(help="Write a web page to this file instead.")] = None,
@@ -89,6 +95,9 @@ def explain(
         kubernetes_version,
         log_format=log_format,
         cluster_name=cluster_name,
+        add=add,
+        apply=apply,
+        prune=prune,
         upgrade=(current_version, candidate_version),
         down=(current_down, down),
     )

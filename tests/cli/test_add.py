@@ -69,3 +69,13 @@ def test_what_is_taken_for_granted_is_said(short_sample: Path, policy: Path) -> 
 def test_either_on_top_or_instead(short_sample: Path, policy: Path) -> None:
     result = CliRunner().invoke(app, ["run", str(short_sample), "--candidate", str(policy), "--add", str(policy)])
     assert "--add puts a policy on top of the current set, and --candidate is another one" in str(result.exception)
+
+
+@pytest.mark.parametrize("option", ["--add", "--apply"])
+def test_explain_takes_the_sets_of_run(option: str, short_sample: Path, policy: Path) -> None:
+    """The next step of a run can be asked with the same options."""
+    _, text = run(short_sample, option, str(policy), "--json")
+    denied = next(row for row in json.loads(text)["rows"] if row["policy"] == "small")
+    result = CliRunner().invoke(app, ["explain", denied["auditID"], str(short_sample), option, str(policy), "--json"])
+    denials = json.loads(result.output)["sets"]["candidate"]["denials"]
+    assert [each["policy"] for each in denials] == ["small"]
