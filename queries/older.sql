@@ -1,5 +1,5 @@
--- What:       the objects of which the log does not show the creation first, by what keeps an object apart from others; those in a
---             namespace that the log creates came to be in the log too
+-- What:       The keys of objects that may be older than the log: the log does not begin with their creation. Objects in a
+--             namespace that the log creates are not older
 -- Parameters: none
 -- Example:    execute older
 with written as (

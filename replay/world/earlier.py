@@ -36,7 +36,7 @@ _Refuser = tuple[str, str]
 """Names of a policy and its binding. A built-in plugin has no binding."""
 
 
-class Earlier(Struct, frozen=True):
+class StatesBeforeLog(Struct, frozen=True):
     """Finds the states of an object at its first request if the candidate had been in force before the log.
 
     `overlaid` are the objects of baseline and candidate that replace those of the cluster.
@@ -55,7 +55,7 @@ class Earlier(Struct, frozen=True):
         is_namespace = not first.api_group and first.resource == "namespaces"
         if is_namespace or first.workspace or not first.name or self.cluster.begins_in(first):
             return False
-        return not is_creation(first) or answered_exists(first)
+        return not is_creation(first) or already_exists(first)
 
     def branches(self, step: WorldStep) -> tuple[Branch, ...]:
         """Return the other states. There are none if both sets decide the creation of the object alike."""
@@ -101,6 +101,6 @@ class Earlier(Struct, frozen=True):
         return {name: obj for name, obj in objects.items() if name[0] in (namespace, "")}
 
 
-def answered_exists(record: RequestRecord) -> bool:
+def already_exists(record: RequestRecord) -> bool:
     """Return whether a creation failed because the object exists."""
     return record.status_reason == "AlreadyExists"

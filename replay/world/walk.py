@@ -26,7 +26,7 @@ from replay.world.collecting import Collecting, Collector
 from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import GARBAGE_COLLECTOR, is_controller
 from replay.world.creation import may_apply
-from replay.world.earlier import Earlier
+from replay.world.earlier import StatesBeforeLog
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
@@ -139,7 +139,7 @@ class Walker(Struct, frozen=True):
     elsewhere: Elsewhere
     around: WalkContext
     authorizers: RBACAuthorizers = field(default_factory=RBACAuthorizers)
-    earlier: Earlier | None = None
+    earlier: StatesBeforeLog | None = None
     """Finds differences from before the log. None if they are not needed."""
 
     def walk(self, records: Sequence[RequestRecord]) -> Walked:

@@ -75,7 +75,7 @@ from replay.reconstruct.server.default_class import DefaultClasses, ShownClass, 
 from replay.reconstruct.shard.cluster import ShardCluster
 from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
 from replay.reconstruct.trust import Trust
-from replay.world.earlier import Earlier
+from replay.world.earlier import StatesBeforeLog
 from replay.world.elsewhere import COUNTED, Elsewhere
 from replay.world.judge import Judge
 
@@ -360,12 +360,12 @@ class Job(Struct, frozen=True, dict=True):
         )
 
     @cached_property
-    def before_log(self) -> Earlier | None:
+    def before_log(self) -> StatesBeforeLog | None:
         """The finder of differences from before the log. None if no `--outcomes` are written."""
         if not self.with_lines:
             return None
         current, candidate = (objects_by_kind(each.objects) for each in self.distinct_sets)
-        return Earlier(self.judge, self.elsewhere, self.cluster, (current, candidate))
+        return StatesBeforeLog(self.judge, self.elsewhere, self.cluster, (current, candidate))
 
     @cached_property
     def elsewhere(self) -> Elsewhere:
