@@ -1,5 +1,6 @@
-"""JSON decoding with the numbers of Kubernetes (`sigs.k8s.io/json`, `UnmarshalCaseSensitivePreserveInts`)."""
+"""JSON: decoding with the numbers of Kubernetes (`sigs.k8s.io/json`, `UnmarshalCaseSensitivePreserveInts`), and printing."""
 
+import json
 import math
 from typing import Any
 
@@ -22,6 +23,11 @@ def decode_json(text: str | bytes) -> JSON:
     value = orjson.loads(text)
     octets = text.encode() if isinstance(text, str) else text
     return with_doubles(value) if _LONG in octets.translate(_AS_ZEROS) else value
+
+
+def json_document(value: JSON, indent: int = 1) -> str:
+    """Return a value as commands print it, with a line end."""
+    return json.dumps(value, indent=indent, ensure_ascii=False) + "\n"
 
 
 def integer(digits: str) -> float:

@@ -9,31 +9,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import (
-    AddedPolicies,
-    CandidateSet,
-    CandidateVersion,
-    ClusterName,
-    ClusterSnapshot,
-    CurrentDownWebhooks,
-    CurrentSet,
-    CurrentVersion,
-    DownWebhooks,
-    FleetEngine,
-    LogFormat,
-    Logs,
-    MinorVersion,
-    Namespaces,
-    PeriodEnd,
-    PeriodStart,
-    Policies,
-    Scheduler,
-    Store,
-    Users,
-    Workers,
-    fleet_of,
-    scenario_of,
-)
+from replay.cli.options import Machines, Policies, Rehearsal, Selection, with_groups
 
 EPILOG = (
     "Example: replay accept --policy image-registries --namespace legacy --reason 'moves in December' --expires 60d\n\n"
@@ -50,20 +26,12 @@ class AcceptScope(StrEnum):
     WORKLOAD = "workload"
 
 
+@with_groups
 def accept(
-    logs: Logs = None,
-    log_format: LogFormat = None,
-    current: CurrentSet = None,
-    candidate: CandidateSet = None,
-    add: AddedPolicies = None,
-    cluster: ClusterSnapshot = None,
-    store: Store = None,
-    cluster_name: ClusterName = None,
+    *,
+    source: Rehearsal,
     policy: Policies = None,
-    namespace: Namespaces = None,
-    user: Users = None,
-    since: PeriodStart = None,
-    until: PeriodEnd = None,
+    requests: Selection,
     by: Annotated[
         AcceptScope, typer.Option(help="Write one entry per denied workload, namespace or policy.")
     ] = AcceptScope.WORKLOAD,
@@ -73,48 +41,26 @@ def accept(
         "accepted.yaml"
     ),
     print_only: Annotated[bool, typer.Option("--print", help="Print the entries instead of writing them.")] = False,
-    workers: Workers = 0,
-    engine: FleetEngine = None,
-    scheduler: Scheduler = None,
-    kubernetes_version: MinorVersion = None,
-    current_version: CurrentVersion = None,
-    candidate_version: CandidateVersion = None,
-    down: DownWebhooks = None,
-    current_down: CurrentDownWebhooks = None,
+    machines: Machines,
 ) -> None:
     """Record intended denials. `replay run` then counts them apart until they expire.
 
     Runs like `replay run` with the same options, and writes an entry for each finding that is not accepted yet. You can edit the entries:
     `*` and `?` are wildcards.
     """
-    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
-
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.options import Focus, Options  # noqa: PLC0415
-    from replay.pipeline.period import today  # noqa: PLC0415
-    from replay.pipeline.project.accepted import acceptances, accepted_text, add_accepted, expiry  # noqa: PLC0415
-    from replay.pipeline.run import run  # noqa: PLC0415
+    from replay.cli.progress import progress_on
+    from replay.errors import ReplayError
+    from replay.pipeline.options import Options
+    from replay.pipeline.period import today
+    from replay.pipeline.project.accepted import acceptances, accepted_text, add_accepted, expiry
+    from replay.pipeline.run import run
 
     if not reason:
         raise ReplayError("say why this is intended", path="--reason")
     day = expiry(expires, today())
-    scenario = scenario_of(
-        logs,
-        store,
-        current,
-        candidate,
-        cluster,
-        kubernetes_version,
-        log_format=log_format,
-        cluster_name=cluster_name,
-        add=add,
-        upgrade=(current_version, candidate_version),
-        down=(current_down, down),
-    )
-    focus = Focus(tuple(policy or ()), tuple(namespace or ()), tuple(user or ()), since=since, until=until)
-    with fleet_of(engine, scheduler, workers) as fleet, progress_on(Console(stderr=True)) as progress:
-        options = Options(workers=workers, fleet=fleet, focus=focus, accepted=accepted, today=today())
+    scenario, focus = source.scenario(), requests.focus(policies=policy)
+    with machines.fleet() as fleet, progress_on() as progress:
+        options = Options(workers=machines.workers, fleet=fleet, focus=focus, accepted=accepted, today=today())
         result = run(scenario, options, progress)
     entries = acceptances(result, by, reason, day)
     if print_only:

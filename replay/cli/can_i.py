@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from replay.cli.options import AuthorizationMode, AuthorizerWebhooks, ClusterSnapshot, JsonOutput, MinorVersion
+from replay.json import json_document
 from replay.pipeline.version import version_of
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def can_i(
     Evaluates the authorizers of a set with the RBAC objects of a snapshot, in the order of the API server. Webhooks answer from a
     recording. Without a recorded answer, the result is unknown.
     """
-    from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.pipeline.authorization.can_i import AuthorizationScenario, answer_cases, load_oracle  # noqa: PLC0415
-    from replay.pipeline.authorization.options import configuration_of_mode  # noqa: PLC0415
+    from replay.errors import ReplayError
+    from replay.pipeline.authorization.can_i import AuthorizationScenario, answer_cases, load_oracle
+    from replay.pipeline.authorization.options import configuration_of_mode
 
     if cases is None and not (verb and target and user):
         raise ReplayError("say what and who: VERB, a resource or path, and --as USER; or --cases FILE")
@@ -88,14 +88,14 @@ def _answer(
     *,
     as_json: bool,
 ) -> int:
-    from replay.authorization.case import answer_line  # noqa: PLC0415
-    from replay.authorization.trace import AuthorizationVerdict  # noqa: PLC0415
-    from replay.pipeline.authorization.can_i import AccessQuestion, ask  # noqa: PLC0415
-    from replay.report.authorization.trace import trace_lines  # noqa: PLC0415
+    from replay.authorization.case import answer_line
+    from replay.authorization.trace import AuthorizationVerdict
+    from replay.pipeline.authorization.can_i import AccessQuestion, ask
+    from replay.report.authorization.trace import trace_lines
 
     attributes, decided = ask(oracle, AccessQuestion(*who, *where))
     if as_json:
-        sys.stdout.write(json.dumps(answer_line(attributes, decided), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_document(answer_line(attributes, decided)))
     else:
         sys.stdout.writelines(f"{line}\n" for line in trace_lines(decided))
     return 0 if decided.decision is AuthorizationVerdict.ALLOW else 1

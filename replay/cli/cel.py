@@ -52,7 +52,7 @@ def cel(
     out: OutputFile = None,
 ) -> None:
     """Evaluate a CEL expression as the API server does. Print value, type and cost, or the error with its position."""
-    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415 - keeps the start of other commands short
+    from replay.cellib.version import KubernetesVersion
 
     version = KubernetesVersion.parse(kubernetes_version)
     if cases is not None:
@@ -69,8 +69,8 @@ def cel(
 def _evaluate(
     expression: str, values: dict[str, Any], version: Any, kind_name: str, *, show_code: bool, as_json: bool
 ) -> int:
-    from replay.cellib.environment import ExpressionKind  # noqa: PLC0415
-    from replay.pipeline.cel import evaluate, json_of, text_of  # noqa: PLC0415
+    from replay.cellib.environment import ExpressionKind
+    from replay.pipeline.cel import evaluate, json_of, text_of
 
     try:
         kind = ExpressionKind(kind_name)
@@ -89,9 +89,9 @@ def _evaluate(
 
 def _document(path: Path) -> Any:
     """Return the value of a JSON or YAML file. Raises ReplayError for another format, or more than one document."""
-    from replay.case.document import documents_of  # noqa: PLC0415
-    from replay.errors import ReplayError, reason_of  # noqa: PLC0415
-    from replay.json import decode_json  # noqa: PLC0415
+    from replay.case.document import documents_of
+    from replay.errors import ReplayError, reason_of
+    from replay.json import decode_json
 
     try:
         content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
@@ -110,9 +110,9 @@ def _document(path: Path) -> Any:
 
 def _evaluate_cases(cases: Path, out: Path | None, version: Any) -> None:
     """Evaluate cases one by one and print each result at once, so that a long file needs little memory."""
-    from replay.cel.ast.walk import with_deep_stack  # noqa: PLC0415
-    from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.cel import results  # noqa: PLC0415
+    from replay.cel.ast.walk import with_deep_stack
+    from replay.errors import ReplayError
+    from replay.pipeline.cel import results
 
     try:
         with ExitStack() as files:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from functools import partial
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 
 from replay.cli.options import MinorVersion, MinorVersions, OutputFile
 from replay.errors import ManifestError, ReplayError
+from replay.json import json_document
 from replay.pipeline.version import version_of, versions_of
 
 if TYPE_CHECKING:
@@ -136,9 +136,9 @@ def check(
     Prints each error with file, line and column in the words of the API server, and warns of valid manifests that are probably a
     mistake. Hide a warning with --silence, or with `# replay: silence NAME` in its document.
     """
-    from replay.authorization.check import check_whole_set  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.manifests.check import check_minors  # noqa: PLC0415
-    from replay.manifests.plugin import PluginName  # noqa: PLC0415
+    from replay.authorization.check import check_whole_set
+    from replay.manifests.check import check_minors
+    from replay.manifests.plugin import PluginName
 
     if authorization is not None:
         as_json = output is CheckFormat.JSON
@@ -189,7 +189,7 @@ def _with_engine(checked: CheckedSet, silenced: list[str] | tuple[str, ...]) -> 
     """Return the set with the problems of its policy engine objects."""
     if not checked.engine:
         return checked
-    from replay.kube.engine_policy import ENGINES, function_of  # noqa: PLC0415
+    from replay.kube.engine_policy import ENGINES, function_of
 
     for engine in ENGINES:
         checked = function_of(engine.check)(checked, silenced)
@@ -201,15 +201,15 @@ def _with_plugins(checked: CheckedSet, version: KubernetesVersion) -> CheckedSet
 
     A plugin without a configuration always starts.
     """
-    from replay.kube.admissionregistration import ManifestSet  # noqa: PLC0415
-    from replay.manifests.finding import SERVER, Finding, Severity  # noqa: PLC0415
+    from replay.kube.admissionregistration import ManifestSet
+    from replay.manifests.finding import SERVER, Finding, Severity
 
     if not checked.is_accepted:
         return checked
     try:
         configured = checked.server.completed(ManifestSet(), version)
         if configured.says_plugins:
-            from replay.admission.ordered.registry import check_plugins  # noqa: PLC0415 - it imports all plugins
+            from replay.admission.ordered.registry import check_plugins
 
             check_plugins(configured)
     except ManifestError as error:
@@ -220,9 +220,9 @@ def _with_plugins(checked: CheckedSet, version: KubernetesVersion) -> CheckedSet
 
 def _properties(path: Path, version: KubernetesVersion, *, errors_alone: bool) -> tuple[Property, ...]:
     """Return the proved properties of a set."""
-    from replay.manifests.set_loader import load_manifest_set  # noqa: PLC0415
-    from replay.prove.properties import errors_of, properties_of  # noqa: PLC0415
-    from replay.prove.prover import proving  # noqa: PLC0415
+    from replay.manifests.set_loader import load_manifest_set
+    from replay.prove.properties import errors_of, properties_of
+    from replay.prove.prover import proving
 
     with proving(version) as prover:
         prove_ = errors_of if errors_alone else properties_of
@@ -232,9 +232,9 @@ def _properties(path: Path, version: KubernetesVersion, *, errors_alone: bool) -
 def _print(
     checked: list[CheckedSet], properties: list[tuple[Property, ...]], output: CheckFormat, out: Path | None
 ) -> None:
-    from replay.pipeline.whole_file import put  # noqa: PLC0415
-    from replay.report import findings as report  # noqa: PLC0415
-    from replay.report.proof import property_findings, property_json, property_lines  # noqa: PLC0415
+    from replay.pipeline.whole_file import put
+    from replay.report import findings as report
+    from replay.report.proof import property_findings, property_json, property_lines
 
     if output is CheckFormat.JSON:
         documents = [report.checked_json(each) for each in checked]
@@ -242,13 +242,13 @@ def _print(
             one.update({"properties": [property_json(each) for each in proved]} if proved else {})
         is_accepted = all(each.is_accepted for each in checked)
         document = documents[0] if len(documents) == 1 else {"ok": is_accepted, "sets": documents}
-        text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+        text = json_document(document)
     elif output is CheckFormat.TERMINAL:
         lines = [line for each in checked for line in report.findings_text(each)]
         lines += [line for proved in properties for each in proved for line in property_lines(each)]
         text = "".join(f"{line}\n" for line in lines)
     else:
-        from replay.report.annotate import ANNOTATED  # noqa: PLC0415
+        from replay.report.annotate import ANNOTATED
 
         both = zip(checked, properties, strict=True)
         shown = [
@@ -259,15 +259,15 @@ def _print(
 
 
 def _print_migration(checked: list[CheckedSet], cluster: Sequence[JSON], output: CheckFormat, out: Path | None) -> None:
-    from replay.kyverno.migrate.rule import migration  # noqa: PLC0415 - it imports the whole engine
-    from replay.pipeline.whole_file import STDOUT, put  # noqa: PLC0415
-    from replay.report.conversion import migration_json, migration_lines, migration_summary  # noqa: PLC0415
+    from replay.kyverno.migrate.rule import migration
+    from replay.pipeline.whole_file import STDOUT, put
+    from replay.report.conversion import migration_json, migration_lines, migration_summary
 
     rules = list(migration([document.value for each in checked for document in each.engine], cluster))
     if not rules:
         raise ReplayError("--migrate found no rule of a ClusterPolicy or Policy")
     if output is CheckFormat.JSON:
-        put([json.dumps(migration_json(rules), indent=1, ensure_ascii=False) + "\n"], out)
+        put([json_document(migration_json(rules))], out)
     else:
         put(migration_lines(rules), out)
         if out is not None and str(out) != STDOUT:
@@ -276,11 +276,11 @@ def _print_migration(checked: list[CheckedSet], cluster: Sequence[JSON], output:
 
 def _check_reload(path: Path, running: Path, version: KubernetesVersion, *, as_json: bool) -> int:
     """Print what a running server does with a changed set: by plugin, and for its AuthorizationConfiguration."""
-    from replay.authorization.configuration import ConfigurationError, ServerFiles  # noqa: PLC0415
-    from replay.authorization.start import check_reload  # noqa: PLC0415
-    from replay.manifests.authorization_file import CONFIGURATION_FILE  # noqa: PLC0415
-    from replay.manifests.reload import reloaded  # noqa: PLC0415
-    from replay.report.findings import configuration_check_json, configuration_check_text  # noqa: PLC0415
+    from replay.authorization.configuration import ConfigurationError, ServerFiles
+    from replay.authorization.start import check_reload
+    from replay.manifests.authorization_file import CONFIGURATION_FILE
+    from replay.manifests.reload import reloaded
+    from replay.report.findings import configuration_check_json, configuration_check_text
 
     results = list(reloaded(path, running, version))
     file, before = path / CONFIGURATION_FILE, running / CONFIGURATION_FILE
@@ -294,7 +294,7 @@ def _check_reload(path: Path, running: Path, version: KubernetesVersion, *, as_j
         plugins = {each.plugin.value: {"result": each.result.value, "error": each.error} for each in results}
         document = {"ok": is_accepted, "plugins": plugins}
         document |= {} if checked is None else {"authorization": configuration_check_json(checked)}
-        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_document(document))
     else:
         for each in results:
             sys.stdout.write(f"{each.plugin.value}: {each.result.value}\n")
@@ -306,8 +306,8 @@ def _check_reload(path: Path, running: Path, version: KubernetesVersion, *, as_j
 
 
 def _compare_hashes(sets: list[Path], plugin: StaticPlugin | None, drift: bool, metrics: list[Path]) -> int:
-    from replay.manifests import drift as comparison  # noqa: PLC0415
-    from replay.manifests.plugin import PluginName  # noqa: PLC0415
+    from replay.manifests import drift as comparison
+    from replay.manifests.plugin import PluginName
 
     one = PluginName(plugin.value) if plugin is not None else None
     hashes = [comparison.set_hashes(path, one) for path in sets]
@@ -321,7 +321,7 @@ def _compare_hashes(sets: list[Path], plugin: StaticPlugin | None, drift: bool, 
 
 
 def _cluster_objects(path: Path) -> list[JSON]:
-    from replay.reconstruct.snapshot import read_snapshot  # noqa: PLC0415
+    from replay.reconstruct.snapshot import read_snapshot
 
     return list(read_snapshot(path))
 
@@ -333,11 +333,11 @@ def _check_authorization(
 
     Raises ReplayError for unreadable files, and if no server runs with `running`.
     """
-    from replay.authorization.check import lint_configuration  # noqa: PLC0415
-    from replay.authorization.configuration import ConfigurationError, ServerFiles  # noqa: PLC0415
-    from replay.authorization.start import check_reload, check_start  # noqa: PLC0415
-    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415
-    from replay.report.findings import configuration_check_json, configuration_check_text  # noqa: PLC0415
+    from replay.authorization.check import lint_configuration
+    from replay.authorization.configuration import ConfigurationError, ServerFiles
+    from replay.authorization.start import check_reload, check_start
+    from replay.cellib.version import KubernetesVersion
+    from replay.report.findings import configuration_check_json, configuration_check_text
 
     minor, files = KubernetesVersion.parse(version), ServerFiles(kubeconfig_root)
     data = file.read_bytes()
@@ -352,7 +352,7 @@ def _check_authorization(
     warnings = [f"{each.path}: {each.message} [{each.name}]" for each in lint_configuration(checked, minor)]
     shown = replace(checked, warnings=(*checked.warnings, *warnings))
     if as_json:
-        sys.stdout.write(json.dumps(configuration_check_json(shown), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_document(configuration_check_json(shown)))
     else:
         sys.stdout.writelines(f"{line}\n" for line in configuration_check_text(str(file), shown))
     return checked.is_accepted

@@ -72,7 +72,7 @@ def _completed(context: Any, parameter: Any, incomplete: str) -> list[str]:
 
     The store comes from the command line, the environment, or a project file inside the checkout.
     """
-    from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.errors import ReplayError
 
     try:
         store = context.params.get("store") or os.environ.get("REPLAY_STORE") or _store_of_project()
@@ -82,9 +82,9 @@ def _completed(context: Any, parameter: Any, incomplete: str) -> list[str]:
 
 
 def _values(store: str, query: str, start: str) -> list[str]:
-    from replay.pipeline.forensic.sql import run_query  # noqa: PLC0415 - as above
-    from replay.pipeline.scenario import Scenario  # noqa: PLC0415 - as above
-    from replay.storage.url import is_bucket  # noqa: PLC0415 - as above
+    from replay.pipeline.forensic.sql import run_query
+    from replay.pipeline.scenario import Scenario
+    from replay.storage.url import is_bucket
 
     if is_bucket(store) or not (Path(store) / "store.json").is_file():
         return []
@@ -93,7 +93,7 @@ def _values(store: str, query: str, start: str) -> list[str]:
 
 
 def _store_of_project() -> str | None:
-    from replay.cli.project import (  # noqa: PLC0415 - as above
+    from replay.cli.project import (
         find_project_file,
         read_project_file,
         reason_for_trust,
@@ -183,7 +183,7 @@ class Command(TyperCommand):
             self._silence(ctx, names, max((self._rank(ctx, name) for name in names), default=0))
         logs = ctx.params.get("logs")
         if logs:
-            from replay.pipeline.scenario import Scenario  # noqa: PLC0415 - `--help` must not pay for it
+            from replay.pipeline.scenario import Scenario
 
             if Scenario(tuple(logs)).resolved().candidate is not None:
                 self._silence(ctx, _OF_A_SCENARIO, self._rank(ctx, "logs"))
@@ -220,7 +220,7 @@ class Command(TyperCommand):
 
     def _invoke_each(self, ctx: typer.Context) -> Any:
         """Run the command for each matching cluster, one after another. Each cluster gets an output directory with its name."""
-        from replay.storage.location import is_pattern, matching_clusters  # noqa: PLC0415 - `--help` must not pay for it
+        from replay.storage.location import is_pattern, matching_clusters
 
         store, pattern, out = (ctx.params.get(name) for name in ("store", "cluster_name", "out"))
         if store is None or pattern is None or not is_pattern(pattern):

@@ -43,8 +43,8 @@ def convert(
     Writes one directory for each plugin and the AdmissionConfiguration that names them. An object that static manifests cannot say is
     left, with what to do instead. A parameter that a binding names is written into its policy.
     """
-    from replay.pipeline.convert import ConvertOptions, convert_set  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.report.conversion import conversion_lines  # noqa: PLC0415
+    from replay.pipeline.convert import ConvertOptions, convert_set
+    from replay.report.conversion import conversion_lines
 
     urls = dict(_named(each) for each in url or ())
     version = version_of(kubernetes_version)

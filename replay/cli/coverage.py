@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec.structs import replace
 
-from replay.cli.options import (
-    CandidateSet,
-    ClusterName,
-    ClusterSnapshot,
-    CurrentSet,
-    FleetEngine,
-    FullReport,
-    LogFormat,
-    Logs,
-    MinorVersion,
-    Namespaces,
-    OutputFormat,
-    PeriodEnd,
-    PeriodStart,
-    Scheduler,
-    Store,
-    Users,
-    Workers,
-    Workspaces,
-    fleet_of,
-    scenario_of,
-)
+from replay.cli.options import BothSets, FullReport, Machines, Printed, Selection, Workspaces, with_groups
 from replay.errors import ReplayError, reason_of
-from replay.pipeline.project.format import DocumentFormat
 
 if TYPE_CHECKING:
     from replay.compare.result import CoverageResult
@@ -44,18 +20,12 @@ EPILOG = (
 )
 
 
+@with_groups
 def coverage(
-    logs: Logs = None,
-    log_format: LogFormat = None,
-    current: CurrentSet = None,
-    candidate: CandidateSet = None,
-    cluster: ClusterSnapshot = None,
-    store: Store = None,
-    cluster_name: ClusterName = None,
-    namespace: Namespaces = None,
-    user: Users = None,
-    since: PeriodStart = None,
-    until: PeriodEnd = None,
+    *,
+    source: BothSets,
+    requests: Selection,
+    workspace: Workspaces = None,
     policy: Annotated[
         Path | None, typer.Option(help="Write the audit policy to this file; - prints only the policy.")
     ] = None,
@@ -63,46 +33,33 @@ def coverage(
         bool, typer.Option("--secrets", help="Also record Secrets in the audit policy, if a policy reads them.")
     ] = False,
     full: FullReport = False,
-    output: OutputFormat = DocumentFormat.TERMINAL,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    workspace: Workspaces = None,
-    workers: Workers = 0,
-    engine: FleetEngine = None,
-    scheduler: Scheduler = None,
-    kubernetes_version: MinorVersion = None,
+    printed: Printed,
+    machines: Machines,
 ) -> None:
     """How much of a log can be decided, and which audit policy would record the rest?
 
     Counts by resource, verb and level which requests the given manifests can decide. Without manifests, it assumes any possible policy.
     Lists what is missing by the number of undetermined verdicts, and writes a minimal audit policy.
     """
-    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.cli.progress import progress_on
+    from replay.pipeline.coverage import coverage as measure
+    from replay.pipeline.options import Options
+    from replay.report.coverage_report import coverage_document, coverage_json, coverage_screen, policy_text
 
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.coverage import coverage as measure  # noqa: PLC0415
-    from replay.pipeline.options import Focus, Options  # noqa: PLC0415
-    from replay.pipeline.output import show  # noqa: PLC0415
-    from replay.report.coverage_report import coverage_document, coverage_json, coverage_screen, policy_text  # noqa: PLC0415
-
-    scenario = scenario_of(
-        logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
-    )
-    focus = Focus((), tuple(namespace or ()), tuple(user or ()), since, until, workspaces=tuple(workspace or ()))
-    options = Options(workers=workers, focus=focus)
-    with fleet_of(engine, scheduler, workers) as fleet, progress_on(Console(stderr=True)) as progress:
-        result = measure(scenario, replace(options, fleet=fleet), progress, secrets=secrets)
-    if policy is not None and str(policy) != "-":
-        _write_policy(result, policy)
+    scenario, focus = source.scenario(), requests.focus(workspaces=workspace)
+    with machines.fleet() as fleet, progress_on() as progress:
+        options = Options(workers=machines.workers, fleet=fleet, focus=focus)
+        result = measure(scenario, options, progress, secrets=secrets)
     if policy is not None and str(policy) == "-":
         sys.stdout.write(policy_text(result))
-    elif as_json or output is DocumentFormat.JSON:
-        sys.stdout.write(json.dumps(coverage_json(result), indent=2, ensure_ascii=False) + "\n")
-    else:
-        show(coverage_document(result), output, None if full else coverage_screen(result))
+        return
+    if policy is not None:
+        _write_policy(result, policy)
+    printed.show(result, coverage_json, coverage_document, None if full else coverage_screen, indent=2)
 
 
 def _write_policy(result: CoverageResult, path: Path) -> None:
-    from replay.report.coverage_report import policy_text  # noqa: PLC0415
+    from replay.report.coverage_report import policy_text
 
     try:
         path.write_text(policy_text(result), encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from replay.cli.options import CandidateVersion, ClusterSnapshot, CurrentVersion, MinorVersion, Workspaces
+from replay.cli.options import Baseline, CandidateVersion, ClusterSnapshot, CurrentVersion, MinorVersion, Workspaces
 from replay.errors import ReplayError
+from replay.json import json_document
 from replay.pipeline.version import version_of, versions_of_sides
 
 if TYPE_CHECKING:
@@ -111,14 +111,14 @@ def diff(
         _compare_access((current, candidate), cluster, kubernetes_version, output)
     if log or pairs is not None:
         _compare_pairs((current, candidate), log or [], pairs, cluster, kubernetes_version, output)
-    from replay.pipeline.set_diff import set_difference  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.report import diff_report  # noqa: PLC0415
+    from replay.pipeline.set_diff import set_difference
+    from replay.report import diff_report
 
     differences, sets = set_difference(current, candidate, versions, workspace or ())
     if prove:
         _print_proofs(differences, sets, output, save_cases, versions)
     elif output is DiffFormat.JSON:
-        sys.stdout.write(json.dumps(diff_report.diff_json(differences), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_document(diff_report.diff_json(differences)))
     else:
         lines = diff_report.diff_markdown if output is DiffFormat.MARKDOWN else diff_report.diff_text
         sys.stdout.writelines(f"{line}\n" for line in lines(differences))
@@ -134,19 +134,17 @@ def _compare_engines(
     output: DiffFormat,
 ) -> NoReturn:
     """Print the requests that Rego and CEL of one template decide differently."""
-    from rich.console import Console  # noqa: PLC0415
+    from replay.cli.progress import progress_on
+    from replay.pipeline.diff_requests import compare_sources
+    from replay.pipeline.options import Options
+    from replay.report.diff_report import sources_json, sources_markdown, sources_text
 
-    from replay.cli.options import scenario_of  # noqa: PLC0415
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.diff_requests import compare_sources  # noqa: PLC0415
-    from replay.pipeline.options import Options  # noqa: PLC0415
-    from replay.report.diff_report import sources_json, sources_markdown, sources_text  # noqa: PLC0415
-
-    scenario = scenario_of([] if log is None else [str(log)], cluster=cluster, kubernetes_version=kubernetes_version)
-    with progress_on(Console(stderr=True)) as progress:
+    logs = [] if log is None else [str(log)]
+    scenario = Baseline(logs, cluster=cluster, kubernetes_version=kubernetes_version).scenario()
+    with progress_on() as progress:
         result = compare_sources(path, scenario, cases, Options(), progress)
     if output is DiffFormat.JSON:
-        sys.stdout.write(json.dumps(sources_json(result), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_document(sources_json(result)))
     else:
         lines = sources_markdown if output is DiffFormat.MARKDOWN else sources_text
         sys.stdout.writelines(f"{line}\n" for line in lines(result))
@@ -157,15 +155,15 @@ def _compare_access(
     sides: tuple[Path, Path], cluster: Path | None, kubernetes_version: str | None, output: DiffFormat
 ) -> NoReturn:
     """Print the permissions that RBAC newly grants."""
-    from replay.pipeline.output import show  # noqa: PLC0415
-    from replay.pipeline.project.format import DocumentFormat  # noqa: PLC0415
-    from replay.pipeline.scenario import name_of  # noqa: PLC0415
-    from replay.pipeline.set_diff import compare_access  # noqa: PLC0415
-    from replay.report.authorization.access import access_document, access_json, access_screen  # noqa: PLC0415
+    from replay.pipeline.output import show
+    from replay.pipeline.project.format import DocumentFormat
+    from replay.pipeline.scenario import name_of
+    from replay.pipeline.set_diff import compare_access
+    from replay.report.authorization.access import access_document, access_json, access_screen
 
     change = compare_access(*sides, cluster, version_of(kubernetes_version, sides))
     if output is DiffFormat.JSON:
-        sys.stdout.write(json.dumps(access_json(change), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_document(access_json(change)))
     else:
         names = (name_of(sides[0]), name_of(sides[1]))
         show(access_document(change, names), DocumentFormat(output.value), access_screen(change, names))
@@ -183,24 +181,21 @@ def _compare_pairs(
     """Print the requests that each pair of policies decides differently."""
     if not log:
         raise ReplayError("--pairs compares policies on real requests: give them with --log")
-    from msgspec.structs import replace  # noqa: PLC0415
-    from rich.console import Console  # noqa: PLC0415
+    from msgspec.structs import replace
 
-    from replay.cli.options import scenario_of  # noqa: PLC0415
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.diff_requests import compare_pairs  # noqa: PLC0415
-    from replay.pipeline.options import Options  # noqa: PLC0415
-    from replay.report.diff_report import pairs_json, pairs_text  # noqa: PLC0415
+    from replay.cli.progress import progress_on
+    from replay.pipeline.diff_requests import compare_pairs
+    from replay.pipeline.options import Options
+    from replay.report.diff_report import pairs_json, pairs_text
 
     current, candidate = sides
-    scenario = replace(
-        scenario_of(log, cluster=cluster, kubernetes_version=kubernetes_version), current=current, candidate=candidate
-    )
+    inputs = Baseline(log, cluster=cluster, kubernetes_version=kubernetes_version)
+    scenario = replace(inputs.scenario(), current=current, candidate=candidate)
     version = version_of(kubernetes_version, sides)
-    with progress_on(Console(stderr=True)) as progress:
+    with progress_on() as progress:
         compared = compare_pairs(scenario, pairs, Options(), progress, version)
     if output is DiffFormat.JSON:
-        sys.stdout.write(json.dumps(pairs_json(compared), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_document(pairs_json(compared)))
     else:
         code = "`" if output is DiffFormat.MARKDOWN else ""
         sys.stdout.writelines(f"{line}\n" for line in pairs_text(compared, code=code))
@@ -215,9 +210,9 @@ def _print_proofs(
     versions: Versions,
 ) -> None:
     """Print the differences and their proofs."""
-    from replay.prove.sets import prove_sets  # noqa: PLC0415
-    from replay.report import diff_report  # noqa: PLC0415
-    from replay.report import proof as report  # noqa: PLC0415
+    from replay.prove.sets import prove_sets
+    from replay.report import diff_report
+    from replay.report import proof as report
 
     if sets is None:
         raise ReplayError("--prove takes the set of one workspace: give its folders")
@@ -228,7 +223,7 @@ def _print_proofs(
         report.save_cases(proved.policies, save_cases)
     if output is DiffFormat.JSON:
         document = {"differences": diff_report.diff_json(differences), **report.set_json(proved)}
-        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_document(document))
         return
     is_markdown = output is DiffFormat.MARKDOWN
     lines = (diff_report.diff_markdown if is_markdown else diff_report.diff_text)(differences)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +20,7 @@ from replay.cli.options import (
     Scheduler,
     fleet_of,
 )
+from replay.json import json_document
 
 if TYPE_CHECKING:
     from replay.audit.ingest_report import IngestReport
@@ -91,14 +91,14 @@ def ingest(
     Skips files whose content is already in the store. Counts unusable lines by reason. With --follow or --listen the command runs
     until you stop it, and --keep and --keep-size remove old requests.
     """
-    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
+    from rich.console import Console
 
-    from replay.audit.live.tls import ServerTls  # noqa: PLC0415
-    from replay.pipeline.live import SegmentLimits  # noqa: PLC0415
-    from replay.pipeline.scenario import Scenario  # noqa: PLC0415
-    from replay.pipeline.store import Retention, partition  # noqa: PLC0415
-    from replay.report.render.terminal import print_document  # noqa: PLC0415
-    from replay.report.store_report import ingest_document, ingest_json  # noqa: PLC0415
+    from replay.audit.live.tls import ServerTls
+    from replay.pipeline.live import SegmentLimits
+    from replay.pipeline.scenario import Scenario
+    from replay.pipeline.store import Retention, partition
+    from replay.report.render.terminal import print_document
+    from replay.report.store_report import ingest_document, ingest_json
 
     request = Scenario(tuple(logs or ()), store=store, log_format=log_format or "")
     certificates = (tls_cert_file, tls_private_key_file, client_ca_file)
@@ -112,7 +112,7 @@ def ingest(
         with fleet_of(engine, scheduler) as fleet:
             report, requests = _once(scenario, rejects, fleet)
     if as_json:
-        sys.stdout.write(json.dumps(ingest_json(report, place, requests), indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_document(ingest_json(report, place, requests), indent=2))
     else:
         print_document(ingest_document(report, place, requests), Console(highlight=False))
 
@@ -121,8 +121,8 @@ def _require_one_way(
     scenario: Scenario, follow: bool, listen: str, engine: Engine | None, has_certificates: bool, forgets: bool
 ) -> None:
     """Raise ReplayError for options that do not go together."""
-    from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.storage.url import is_bucket  # noqa: PLC0415
+    from replay.errors import ReplayError
+    from replay.storage.url import is_bucket
 
     if listen and is_bucket(scenario.store or ""):
         raise ReplayError("what is received is kept on a disk first: listen with a store in a directory")
@@ -139,19 +139,17 @@ def _require_one_way(
 
 
 def _once(scenario: Scenario, rejects: Path | None, fleet: Fleet | None) -> tuple[IngestReport, int]:
-    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.cli.progress import progress_on
+    from replay.pipeline.store import fill
 
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.store import fill  # noqa: PLC0415
-
-    with progress_on(Console(stderr=True)) as progress:
+    with progress_on() as progress:
         return fill(scenario, rejects, progress, fleet)
 
 
 def _live(
     scenario: Scenario, listen: str, tls: ServerTls, pace: SegmentLimits, retention: Retention, rejects: Path | None
 ) -> tuple[IngestReport, int]:
-    from replay.pipeline.live import Filling, ended_by_signals  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.pipeline.live import Filling, ended_by_signals
 
     def tell(text: str) -> None:
         sys.stderr.write(f"{text}\n")

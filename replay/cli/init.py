@@ -38,9 +38,9 @@ def init(
     print_only: Annotated[bool, typer.Option("--print", help="Print the file instead of writing it.")] = False,
 ) -> None:
     """Write a replay.toml for the logs, store, manifests and snapshot found here. Then `replay run` needs no arguments."""
-    from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.pipeline.project.around import search_directory  # noqa: PLC0415
-    from replay.pipeline.whole_file import write_files  # noqa: PLC0415
+    from replay.errors import ReplayError
+    from replay.pipeline.project.around import search_directory
+    from replay.pipeline.whole_file import write_files
 
     target = directory / NAME
     if target.exists() and not force and not print_only:
@@ -86,6 +86,6 @@ def _quoted(value: Path | str | None) -> str:
     """Return a TOML string; the empty text for None."""
     if value is None:
         return ""
-    import json  # noqa: PLC0415 - `--help` must not pay for it
+    import json
 
     return json.dumps(value if isinstance(value, str) else value.as_posix(), ensure_ascii=False)

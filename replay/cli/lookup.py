@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from replay.cli.options import (
     AuthorizerWebhooks,
-    CandidateSet,
-    ClusterName,
-    ClusterSnapshot,
-    CurrentSet,
+    BothSets,
     FullReport,
-    JsonOutput,
-    LogFormat,
-    Logs,
-    MinorVersion,
     Namespace,
-    OutputFormat,
     PeriodEnd,
     PeriodStart,
+    Printed,
     Redaction,
-    Store,
     TimeZone,
-    scenario_of,
+    with_groups,
 )
-from replay.pipeline.project.format import DocumentFormat
 
 EPILOG = "Example: replay lookup audit.jsonl.zst --static --action deny --namespace 'prod-*' --since 7d --current manifests/current"
 
@@ -52,11 +43,10 @@ class DecisionFilter(StrEnum):
     ERROR = "error"
 
 
+@with_groups
 def lookup(
-    logs: Logs = None,
-    log_format: LogFormat = None,
-    store: Store = None,
-    cluster_name: ClusterName = None,
+    *,
+    source: BothSets,
     policy: Annotated[
         str | None, typer.Option(help="Only this policy, webhook or built-in plugin; * matches any text.")
     ] = None,
@@ -89,69 +79,39 @@ def lookup(
         str | None, typer.Option(help="RBAC binding that allowed the request; * matches any text.")
     ] = None,
     webhook: AuthorizerWebhooks = None,
-    current: CurrentSet = None,
-    candidate: CandidateSet = None,
-    cluster: ClusterSnapshot = None,
     limit: Annotated[int, typer.Option(min=1, help="Number of decisions to list. --json lists all.")] = 20,
     full: FullReport = False,
-    output: OutputFormat = DocumentFormat.TERMINAL,
-    as_json: JsonOutput = False,
+    printed: Printed,
     tz: TimeZone = None,
     redact: Redaction = True,
-    kubernetes_version: MinorVersion = None,
 ) -> None:
     """Which policy, webhook or built-in plugin did what, to whom, and since when?
 
     Reads response messages and audit annotations. With --current, it also replays what a log cannot show, and marks it: further denials,
     warnings, and changes of mutating policies.
     """
-    import json  # noqa: PLC0415 - `--help` must not pay for the rest
+    from replay.cli.progress import progress_on
+    from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization
+    from replay.pipeline.forensic.lookup import LookupFilter, look_up
+    from replay.pipeline.options import Options
+    from replay.pipeline.period import time_zone
+    from replay.report import lookup_report as report
 
-    from rich.console import Console  # noqa: PLC0415
-
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization  # noqa: PLC0415
-    from replay.pipeline.forensic.lookup import LookupFilter, look_up  # noqa: PLC0415
-    from replay.pipeline.options import Options  # noqa: PLC0415
-    from replay.pipeline.output import show  # noqa: PLC0415
-    from replay.pipeline.period import time_zone  # noqa: PLC0415
-    from replay.report.lookup_report import (  # noqa: PLC0415
-        authorization_lookup_document,
-        authorization_lookup_json,
-        lookup_document,
-        lookup_json,
-        lookup_screen,
-    )
-
-    zone = time_zone(tz)
+    zone, scenario = time_zone(tz), source.scenario()
     if decision or reason or authorizer or binding:
-        scenario = scenario_of(
-            logs,
-            store,
-            current,
-            candidate,
-            cluster,
-            kubernetes_version,
-            log_format=log_format,
-            cluster_name=cluster_name,
-        )
-        authorization_question = AuthorizationQuestion(decision, reason, authorizer, binding, user, namespace)
-        options = Options(webhooks=tuple(webhook or ()))
-        with progress_on(Console(stderr=True)) as progress:
-            authorized = look_up_authorization(scenario, authorization_question, options, progress)
-        if as_json or output is DocumentFormat.JSON:
-            sys.stdout.write(json.dumps(authorization_lookup_json(authorized), indent=1, ensure_ascii=False) + "\n")
-        else:
-            show(authorization_lookup_document(authorized, limit), output)
+        asked = AuthorizationQuestion(decision, reason, authorizer, binding, user, namespace)
+        with progress_on() as progress:
+            authorized = look_up_authorization(scenario, asked, Options(webhooks=tuple(webhook or ())), progress)
+        document = partial(report.authorization_lookup_document, rows=limit)
+        printed.show(authorized, report.authorization_lookup_json, document)
         return
     action_name = action.value if action else None
     question = LookupFilter(policy, user, namespace, object_, since, until, action_name, audit_id, static, workspace)
-    scenario = scenario_of(
-        logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
-    )
-    with progress_on(Console(stderr=True)) as progress:
+    with progress_on() as progress:
         decisions = look_up(scenario, question, progress, zone=zone, redact=redact)
-    if as_json or output is DocumentFormat.JSON:
-        sys.stdout.write(json.dumps(lookup_json(decisions, zone), indent=1, ensure_ascii=False) + "\n")
-    else:
-        show(lookup_document(decisions, zone, limit), output, None if full else lookup_screen(decisions, zone))
+    printed.show(
+        decisions,
+        partial(report.lookup_json, zone=zone),
+        partial(report.lookup_document, zone=zone, rows=limit),
+        None if full else partial(report.lookup_screen, zone=zone),
+    )

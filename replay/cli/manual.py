@@ -38,7 +38,7 @@ def manual(
     output: Annotated[ManualFormat, typer.Option("--format", help="Pages for man(1), or Markdown.")] = ManualFormat.MAN,
 ) -> None:
     """Write the manual: one page per command, from the text of `--help`."""
-    from replay.pipeline.whole_file import write_files  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.pipeline.whole_file import write_files
 
     parent = context.parent
     assert parent is not None

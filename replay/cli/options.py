@@ -1,22 +1,31 @@
-"""Options that several commands share: the log, the manifests, the workers and the output."""
+"""Options that several commands share, and the groups in which commands take them: log, manifests, selection, output, workers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import asdict, fields, replace
 
 from replay.cellib.version import NEWEST, OLDEST_MINOR
 from replay.pipeline.project.format import DocumentFormat
 
 if TYPE_CHECKING:
+    from replay.json import JSON
+    from replay.pipeline.options import Focus
     from replay.pipeline.replay.workers import Fleet
     from replay.pipeline.scenario import Scenario
+    from replay.report.render.document import Document
+
+T = TypeVar("T")
 
 
 Logs = Annotated[
@@ -175,60 +184,6 @@ AuthorizerWebhooks = Annotated[
 Workers = Annotated[int, typer.Option(min=0, envvar="REPLAY_WORKERS", help="Number of processes; 0 is one per core.")]
 
 
-def scenario_of(
-    logs: Sequence[str] | None,
-    store: str | None = None,
-    current: Path | None = None,
-    candidate: Path | None = None,
-    cluster: Path | None = None,
-    kubernetes_version: str | None = None,
-    *,
-    log_format: str | None = None,
-    add: Sequence[Path] | None = None,
-    apply: Sequence[Path] | None = None,
-    prune: str = "",
-    cluster_name: str | None = None,
-    upgrade: tuple[str | None, str | None] = (None, None),
-    down: tuple[str | None, str | None] = (None, None),
-) -> Scenario:
-    """Return the scenario of a command's options. Raises ReplayError for an unknown version or cluster.
-
-    `upgrade` are the minors of both sets' servers, `down` the webhooks that do not answer, if an option names them.
-    """
-    from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.scenario import STDIN, Scenario  # noqa: PLC0415
-    from replay.pipeline.version import versions_of_sides  # noqa: PLC0415
-    from replay.storage.location import one_cluster  # noqa: PLC0415
-
-    if STDIN in (logs or ()) and Path(STDIN) in (apply or ()):
-        raise ReplayError("standard input holds the log or a bundle, not both: give one of them as a file", path=STDIN)
-    asked = versions_of_sides(*upgrade, kubernetes_version)
-    scenario = Scenario(
-        tuple(logs or ()),
-        log_format=log_format or "",
-        store=one_cluster(store, cluster_name),
-        current=current,
-        candidate=candidate,
-        add=tuple(add or ()),
-        apply=tuple(apply or ()),
-        prune=prune,
-        cluster=cluster,
-        version=asked.current,
-        candidate_version=asked.candidate if asked.differ else None,
-        current_down=_names(down[0]),
-        down=_names(down[1]),
-    ).resolved()
-    sides = (scenario.current, scenario.candidate)  # none stands in for another: the snapshot is no set
-    versions = versions_of_sides(*upgrade, kubernetes_version, (*sides, *scenario.set_paths))
-    return replace(
-        scenario, version=versions.current, candidate_version=versions.candidate if versions.differ else None
-    )
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(filter(None, (each.strip() for each in (text or "").split(","))))
-
-
 class Engine(StrEnum):
     """Kind of worker processes."""
 
@@ -255,10 +210,208 @@ Scheduler = Annotated[
 ]
 
 
+class OptionGroup(Struct, frozen=True):
+    """Options that commands take together. Each field is one option of the command line."""
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command as Typer reads it: one option for each field of its groups, at the place of the group."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, OptionGroup)}
+    options: list[Parameter] = []
+    for parameter in signature(command).parameters.values():
+        group = groups.get(parameter.name)
+        options += _options(group) if group else [parameter.replace(annotation=hints[parameter.name])]
+
+    @wraps(command)
+    def call(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    call.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    call.__annotations__ = {option.name: option.annotation for option in options}
+    return call
+
+
+def _options(group: type[OptionGroup]) -> Iterator[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+
+
+class LogSource(OptionGroup, frozen=True):
+    """A log or a store. The groups below add the manifests that a command reads with it."""
+
+    logs: Logs = None
+    log_format: LogFormat = None
+    store: Store = None
+    cluster_name: ClusterName = None
+
+    def scenario(self) -> Scenario:
+        """Return the scenario of the options. Raises ReplayError for an unknown version or cluster."""
+        return _scenario(**asdict(self))
+
+
+class Baseline(LogSource, frozen=True):
+    """A log and the manifests in force."""
+
+    current: CurrentSet = None
+    cluster: ClusterSnapshot = None
+    kubernetes_version: MinorVersion = None
+
+
+class BothSets(LogSource, frozen=True):
+    """A log and both sets."""
+
+    current: CurrentSet = None
+    candidate: CandidateSet = None
+    cluster: ClusterSnapshot = None
+    kubernetes_version: MinorVersion = None
+
+
+class PlannedSets(LogSource, frozen=True):
+    """A log and both sets, the candidate perhaps on top of the baseline."""
+
+    current: CurrentSet = None
+    candidate: CandidateSet = None
+    add: AddedPolicies = None
+    cluster: ClusterSnapshot = None
+    kubernetes_version: MinorVersion = None
+
+
+class Rehearsal(LogSource, frozen=True):
+    """A log and all that a rollout can change: manifests, the server's version, and webhooks that are down."""
+
+    current: CurrentSet = None
+    candidate: CandidateSet = None
+    add: AddedPolicies = None
+    apply: AppliedBundles = None
+    prune: PruneSelector = ""
+    cluster: ClusterSnapshot = None
+    kubernetes_version: MinorVersion = None
+    current_version: CurrentVersion = None
+    candidate_version: CandidateVersion = None
+    down: DownWebhooks = None
+    current_down: CurrentDownWebhooks = None
+
+
+class Selection(OptionGroup, frozen=True):
+    """Which requests of the log a command is about."""
+
+    namespace: Namespaces = None
+    user: Users = None
+    since: PeriodStart = None
+    until: PeriodEnd = None
+
+    def focus(
+        self, *, policies: Sequence[str] | None = None, workspaces: Sequence[str] | None = None, **others: Any
+    ) -> Focus:
+        """Return the selection of a run, with what a command takes beside the group."""
+        from replay.pipeline.options import Focus
+
+        return Focus(
+            namespaces=tuple(self.namespace or ()),
+            users=tuple(self.user or ()),
+            since=self.since,
+            until=self.until,
+            policies=tuple(policies or ()),
+            workspaces=tuple(workspaces or ()),
+            **others,
+        )
+
+
+class Printed(OptionGroup, frozen=True):
+    """How a result is printed."""
+
+    output: OutputFormat = DocumentFormat.TERMINAL
+    as_json: JsonOutput = False
+
+    @property
+    def is_json(self) -> bool:
+        """Return whether one of both options asks for JSON."""
+        return self.as_json or self.output is DocumentFormat.JSON
+
+    def show(
+        self,
+        result: T,
+        json_of: Callable[[T], JSON],
+        document_of: Callable[[T], Document],
+        screen_of: Callable[[T], Document] | None = None,
+        *,
+        indent: int = 1,
+    ) -> None:
+        """Print a result: as JSON, or its document. `screen_of` makes the first screen, for a terminal."""
+        from replay.json import json_document
+        from replay.pipeline.output import show
+
+        if self.is_json:
+            sys.stdout.write(json_document(json_of(result), indent))
+        else:
+            show(document_of(result), self.output, screen_of(result) if screen_of is not None else None)
+
+
+class Machines(OptionGroup, frozen=True):
+    """Where a command works."""
+
+    workers: Workers = 0
+    engine: FleetEngine = None
+    scheduler: Scheduler = None
+
+    def fleet(self) -> AbstractContextManager[Fleet | None]:
+        """Yield the fleet that the options name, None for processes of this machine. Raises ReplayError if there is none."""
+        return fleet_of(self.engine, self.scheduler, self.workers)
+
+
 def fleet_of(engine: Engine | None, scheduler: str | None, workers: int = 0) -> AbstractContextManager[Fleet | None]:
     """Yield the fleet that options name. Raises ReplayError if there is none."""
     if engine is Engine.LOCAL or (engine is None and not scheduler):
         return nullcontext()
-    from replay.pipeline.fleet.dask import dask_fleet  # noqa: PLC0415 - an extra, that other runs need not have
+    from replay.pipeline.fleet.dask import dask_fleet
 
     return dask_fleet(scheduler or "", workers)
+
+
+def _scenario(
+    logs: Sequence[str] | None,
+    log_format: str | None,
+    store: str | None,
+    cluster_name: str | None,
+    kubernetes_version: str | None = None,
+    current_version: str | None = None,
+    candidate_version: str | None = None,
+    add: Sequence[Path] | None = None,
+    apply: Sequence[Path] | None = None,
+    down: str | None = None,
+    current_down: str | None = None,
+    **sets: Any,
+) -> Scenario:
+    from replay.errors import ReplayError
+    from replay.pipeline.scenario import STDIN, Scenario
+    from replay.pipeline.version import versions_of_sides
+    from replay.storage.location import one_cluster
+
+    if STDIN in (logs or ()) and Path(STDIN) in (apply or ()):
+        raise ReplayError("standard input holds the log or a bundle, not both: give one of them as a file", path=STDIN)
+    asked = versions_of_sides(current_version, candidate_version, kubernetes_version)
+    scenario = Scenario(
+        tuple(logs or ()),
+        log_format=log_format or "",
+        store=one_cluster(store, cluster_name),
+        add=tuple(add or ()),
+        apply=tuple(apply or ()),
+        version=asked.current,
+        candidate_version=asked.candidate if asked.differ else None,
+        current_down=_names(current_down),
+        down=_names(down),
+        **sets,
+    ).resolved()
+    sides = (scenario.current, scenario.candidate)  # none stands in for another: the snapshot is no set
+    versions = versions_of_sides(current_version, candidate_version, kubernetes_version, (*sides, *scenario.set_paths))
+    return replace(
+        scenario, version=versions.current, candidate_version=versions.candidate if versions.differ else None
+    )
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (each.strip() for each in (text or "").split(","))))

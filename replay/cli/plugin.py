@@ -53,20 +53,19 @@ def plugin(
     The plugin runs alone: no other plugin, policy or webhook runs before or after it. Each line of the result shows what each phase did:
     refusal, patch, warnings, audit annotations, and writes to the cluster.
     """
-    import orjson  # noqa: PLC0415 - `--help` must not pay for it
-    from rich.console import Console  # noqa: PLC0415
+    import orjson
 
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.plugin.results import plugin_results  # noqa: PLC0415
-    from replay.pipeline.scenario import Scenario  # noqa: PLC0415
-    from replay.pipeline.whole_file import whole_file  # noqa: PLC0415
-    from replay.storage.location import one_cluster  # noqa: PLC0415
+    from replay.cli.progress import progress_on
+    from replay.pipeline.plugin.results import plugin_results
+    from replay.pipeline.scenario import Scenario
+    from replay.pipeline.whole_file import whole_file
+    from replay.storage.location import one_cluster
 
     with ExitStack() as files:
         target = files.enter_context(whole_file(out, "the results")) if out is not None else sys.stdout.buffer
         scenario = Scenario(
             tuple(logs or ()), store=one_cluster(store, cluster_name), cluster=cluster, log_format=log_format or ""
         )
-        progress = files.enter_context(progress_on(Console(stderr=True)))
+        progress = files.enter_context(progress_on())
         for line in plugin_results(name, config, cases or (), scenario, progress):
             target.write(orjson.dumps(line) + b"\n")

@@ -39,11 +39,12 @@ class ProgressText(ProgressColumn):
 
 
 @contextmanager
-def progress_on(console: Console) -> Iterator[Report]:
+def progress_on(console: Console | None = None) -> Iterator[Report]:
     """A function that stages call; the bar appears with the first call and is gone at the end."""
     if path := os.environ.get(VARIABLE):
         yield progress_to(Path(path))
         return
+    console = console or Console(stderr=True)
     if not console.is_terminal:
         yield lambda _what, _count, _total: None
         return

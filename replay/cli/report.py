@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec.structs import replace
 
 from replay.cli.options import (
     AuthorizerWebhooks,
-    CandidateSet,
-    ClusterName,
-    ClusterSnapshot,
-    CurrentSet,
-    FleetEngine,
+    BothSets,
     FullReport,
     JsonOutput,
-    LogFormat,
-    Logs,
-    MinorVersion,
+    Machines,
     Namespaces,
     OwnerLabel,
     PeriodEnd,
     PeriodStart,
-    Scheduler,
-    Store,
     TimeZone,
-    Workers,
     Workspaces,
-    fleet_of,
-    scenario_of,
+    with_groups,
 )
+from replay.json import json_document
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -58,18 +47,14 @@ class ReportFormat(StrEnum):
     RBAC = "rbac"
 
 
+@with_groups
 def report(
-    logs: Logs = None,
-    log_format: LogFormat = None,
-    store: Store = None,
-    cluster_name: ClusterName = None,
+    *,
+    source: BothSets,
     workspace: Workspaces = None,
     namespace: Namespaces = None,
     since: PeriodStart = None,
     until: PeriodEnd = None,
-    current: CurrentSet = None,
-    candidate: CandidateSet = None,
-    cluster: ClusterSnapshot = None,
     previous: Annotated[
         Path | None,
         typer.Option(help="Earlier report.json to compare with. Default: the report in --out, else the log itself."),
@@ -106,10 +91,7 @@ def report(
     webhook: AuthorizerWebhooks = None,
     as_json: JsonOutput = False,
     tz: TimeZone = None,
-    workers: Workers = 0,
-    engine: FleetEngine = None,
-    scheduler: Scheduler = None,
-    kubernetes_version: MinorVersion = None,
+    machines: Machines,
 ) -> None:
     """What did admission policies do this week, and which policies can be enforced?
 
@@ -118,21 +100,18 @@ def report(
 
     With --unused, the report is about RBAC: for each role, binding and subject, which rules the log never needed, and how sure that is.
     """
-    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for the rest
+    from rich.console import Console
 
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.authorization.unused import UnusedQuestion, least_privilege  # noqa: PLC0415
-    from replay.pipeline.log import store_of  # noqa: PLC0415
-    from replay.pipeline.options import Focus, Options  # noqa: PLC0415
-    from replay.pipeline.period import time_zone  # noqa: PLC0415
-    from replay.pipeline.weekly.report import WeeklyQuestion, print_weekly, weekly, weekly_markdown, write_weekly  # noqa: PLC0415  # noqa: PLC0415
-    from replay.report.weekly.json import weekly_json  # noqa: PLC0415
+    from replay.cli.progress import progress_on
+    from replay.errors import ReplayError
+    from replay.pipeline.authorization.unused import UnusedQuestion, least_privilege
+    from replay.pipeline.log import store_of
+    from replay.pipeline.options import Focus, Options
+    from replay.pipeline.period import time_zone
+    from replay.pipeline.weekly.report import WeeklyQuestion, print_weekly, weekly, weekly_markdown, write_weekly
+    from replay.report.weekly.json import weekly_json
 
-    zone = time_zone(tz)
-    scenario = scenario_of(
-        logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
-    )
+    zone, scenario = time_zone(tz), source.scenario()
     if unused:
         asked = UnusedQuestion(user, tuple(namespace or ()), since, until)
         _print_unused(scenario, asked, ReportFormat.JSON if as_json else output, zone, full=full, out=out)
@@ -141,14 +120,14 @@ def report(
         if not user:
             text = "`--format rbac` needs the user that the Role is for, or --unused for all roles without their unused rules"
             raise ReplayError(text, path="--user")
-        with progress_on(Console(stderr=True)) as progress, store_of(scenario, progress) as filled:
+        with progress_on() as progress, store_of(scenario, progress) as filled:
             sys.stdout.write(least_privilege(filled, user))
         return
     focus = Focus(namespaces=tuple(namespace or ()), workspaces=tuple(workspace or ()))
-    options = Options(workers=workers, webhooks=tuple(webhook or ()), focus=focus)
     question = WeeklyQuestion(since, until, previous, out, owner_label, readiness)
-    with fleet_of(engine, scheduler, workers) as fleet, progress_on(Console(stderr=True)) as progress:
-        result = weekly(scenario, question, replace(options, fleet=fleet), progress, zone)
+    with machines.fleet() as fleet, progress_on() as progress:
+        options = Options(workers=machines.workers, fleet=fleet, webhooks=tuple(webhook or ()), focus=focus)
+        result = weekly(scenario, question, options, progress, zone)
         if out is not None:
             write_weekly(result, out, zone, brief=brief)
     if as_json or output is ReportFormat.JSON:
@@ -163,25 +142,23 @@ def _print_unused(
     scenario: Scenario, question: UnusedQuestion, output: ReportFormat, zone: tzinfo, *, full: bool, out: Path | None
 ) -> None:
     """Print the permissions that are not needed."""
-    from rich.console import Console  # noqa: PLC0415
-
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.authorization.unused import unused_permissions  # noqa: PLC0415
-    from replay.pipeline.output import show  # noqa: PLC0415
-    from replay.pipeline.project.format import DocumentFormat  # noqa: PLC0415
-    from replay.pipeline.whole_file import write_files  # noqa: PLC0415
-    from replay.report.authorization.unused import (  # noqa: PLC0415
+    from replay.cli.progress import progress_on
+    from replay.pipeline.authorization.unused import unused_permissions
+    from replay.pipeline.output import show
+    from replay.pipeline.project.format import DocumentFormat
+    from replay.pipeline.whole_file import write_files
+    from replay.report.authorization.unused import (
         unused_document,
         unused_json,
         unused_screen,
         unused_yaml,
     )
-    from replay.report.render.html import html  # noqa: PLC0415
-    from replay.report.render.markdown import markdown  # noqa: PLC0415
+    from replay.report.render.html import html
+    from replay.report.render.markdown import markdown
 
-    with progress_on(Console(stderr=True)) as progress:
+    with progress_on() as progress:
         uses = unused_permissions(scenario, question, progress, zone)
-    data = json.dumps(unused_json(uses), indent=1, ensure_ascii=False) + "\n"
+    data = json_document(unused_json(uses))
     document = unused_document(uses, zone)
     if out is not None:
         pages = {"unused.html": html(document), "unused.md": markdown(document)}

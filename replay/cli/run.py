@@ -11,38 +11,18 @@ from msgspec.structs import replace
 
 from replay.cli.options import (
     AcceptanceFile,
-    AddedPolicies,
-    AppliedBundles,
     AuthorizationMode,
-    CandidateSet,
-    CandidateVersion,
-    ClusterName,
-    ClusterSnapshot,
-    CurrentDownWebhooks,
-    CurrentSet,
-    CurrentVersion,
-    DownWebhooks,
-    FleetEngine,
     FullReport,
     JsonOutput,
-    LogFormat,
-    Logs,
-    MinorVersion,
-    Namespaces,
+    Machines,
     OutputFile,
     OwnerLabel,
-    PeriodEnd,
-    PeriodStart,
     Policies,
-    PruneSelector,
+    Rehearsal,
     RejectsFile,
-    Scheduler,
-    Store,
-    Users,
-    Workers,
+    Selection,
     Workspaces,
-    fleet_of,
-    scenario_of,
+    with_groups,
 )
 from replay.pipeline.project.format import FailOn, Format
 
@@ -62,23 +42,13 @@ EPILOG = (
 )
 
 
+@with_groups
 def run(
-    logs: Logs = None,
-    log_format: LogFormat = None,
-    current: CurrentSet = None,
-    candidate: CandidateSet = None,
-    add: AddedPolicies = None,
-    apply: AppliedBundles = None,
-    prune: PruneSelector = "",
-    cluster: ClusterSnapshot = None,
-    store: Store = None,
-    cluster_name: ClusterName = None,
+    *,
+    source: Rehearsal,
     policy: Policies = None,
-    namespace: Namespaces = None,
-    user: Users = None,
+    requests: Selection,
     workspace: Workspaces = None,
-    since: PeriodStart = None,
-    until: PeriodEnd = None,
     outcomes: Annotated[
         Path | None,
         typer.Option(
@@ -130,14 +100,7 @@ def run(
         typer.Option("--prove", help="Also prove what each policy change can do for any request (see `replay diff`)."),
     ] = False,
     authorization_mode: AuthorizationMode = None,
-    workers: Workers = 0,
-    engine: FleetEngine = None,
-    scheduler: Scheduler = None,
-    kubernetes_version: MinorVersion = None,
-    current_version: CurrentVersion = None,
-    candidate_version: CandidateVersion = None,
-    down: DownWebhooks = None,
-    current_down: CurrentDownWebhooks = None,
+    machines: Machines,
     batches: Annotated[
         tuple[int, int] | None,
         typer.Option(
@@ -150,48 +113,26 @@ def run(
     Reads audit logs, decides every request with the baseline and with the candidate, and reports the differences. A directory with
     audit.*, current/, candidate/ and cluster.* needs no options.
     """
-    from replay.pipeline.options import Focus, Options  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.pipeline.period import today  # noqa: PLC0415
+    from replay.pipeline.options import Options
+    from replay.pipeline.period import today
 
-    scenario = scenario_of(
-        logs,
-        store,
-        current,
-        candidate,
-        cluster,
-        kubernetes_version,
-        log_format=log_format,
-        cluster_name=cluster_name,
-        add=add,
-        upgrade=(current_version, candidate_version),
-        down=(current_down, down),
-        apply=apply,
-        prune=prune,
-    )
+    scenario = source.scenario()
     options = Options(
         outcomes=outcomes,
         rejects=rejects,
         save_cases=save_cases,
         redact=redact,
         owner_label=owner_label,
-        workers=workers,
+        workers=machines.workers,
         prove=prove,
         webhooks=tuple(webhook or ()),
-        focus=Focus(
-            tuple(policy or ()),
-            tuple(namespace or ()),
-            tuple(user or ()),
-            since,
-            until,
-            workspaces=tuple(workspace or ()),
-            batches=batches,
-        ),
+        focus=requests.focus(policies=policy, workspaces=workspace, batches=batches),
         accepted=accepted,
         today=today(),
         authorization_mode=authorization_mode,
     )
     form = Format.JSON if as_json else output
-    with fleet_of(engine, scheduler, workers) as fleet:
+    with machines.fleet() as fleet:
         options = replace(options, fleet=fleet)
         if watch:
             _watch(scenario, options, full=full, brief=brief)
@@ -205,19 +146,19 @@ def _once(
     printed: tuple[Format, Path | None, bool, bool],
     fail_on: list[FailOn] | None,
 ) -> None:
-    from replay.pipeline.process.reading import read_ahead  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.pipeline.process.start import forking  # noqa: PLC0415
+    from replay.pipeline.process.reading import read_ahead
+    from replay.pipeline.process.start import forking
 
     with forking(), read_ahead(scenario, options) as reading:  # meanwhile all else is imported
-        from rich.console import Console  # noqa: PLC0415
+        from rich.console import Console
 
-        from replay.cli.progress import progress_on  # noqa: PLC0415
-        from replay.pipeline import output  # noqa: PLC0415
-        from replay.pipeline.output import USUAL, exit_code  # noqa: PLC0415
-        from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
-        from replay.pipeline.whole_file import STDOUT, put  # noqa: PLC0415
+        from replay.cli.progress import progress_on
+        from replay.pipeline import output
+        from replay.pipeline.output import USUAL, exit_code
+        from replay.pipeline.run import run as run_scenario
+        from replay.pipeline.whole_file import STDOUT, put
 
-        with progress_on(Console(stderr=True)) as progress:
+        with progress_on() as progress:
             result = run_scenario(scenario, options, progress, reading)
             if report is not None:
                 output.write_report(result, report)
@@ -236,19 +177,19 @@ def _once(
 
 
 def _print_brief(result: RunResult) -> None:
-    from replay.report.run.brief import brief_lines  # noqa: PLC0415 - only this needs it
+    from replay.report.run.brief import brief_lines
 
     sys.stdout.writelines(f"{line}\n" for line in brief_lines(result))
 
 
 def _watch(scenario: Scenario, options: Options, *, full: bool, brief: bool) -> None:
     """Run until the user stops it, and print each result."""
-    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
+    from rich.console import Console
 
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline import output  # noqa: PLC0415
-    from replay.pipeline.project.watch import LoopOutcome, watch_runs  # noqa: PLC0415
+    from replay.cli.progress import progress_on
+    from replay.errors import ReplayError
+    from replay.pipeline import output
+    from replay.pipeline.project.watch import LoopOutcome, watch_runs
 
     def show(outcome: LoopOutcome) -> None:
         if isinstance(outcome, str | ReplayError):
@@ -259,5 +200,5 @@ def _watch(scenario: Scenario, options: Options, *, full: bool, brief: bool) -> 
             output.print_result(outcome, Console(highlight=False), full=full)
         sys.stdout.flush()
 
-    with progress_on(Console(stderr=True)) as progress:
+    with progress_on() as progress:
         watch_runs(scenario, options, progress, show)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -14,17 +13,17 @@ from replay.cli.options import (
     ClusterName,
     CurrentSet,
     FullReport,
-    JsonOutput,
     LogFormat,
     Logs,
     MinorVersion,
     Namespaces,
-    OutputFormat,
+    PlannedSets,
+    Printed,
     Redaction,
     Store,
-    scenario_of,
+    with_groups,
 )
-from replay.pipeline.project.format import CaseOperation, DocumentFormat
+from replay.pipeline.project.format import CaseOperation
 
 EPILOG = (
     "Example: replay scan cluster.jsonl audit.jsonl.zst --candidate manifests/next\n\n"
@@ -32,7 +31,9 @@ EPILOG = (
 )
 
 
+@with_groups
 def scan(
+    *,
     cluster: Annotated[
         Path,
         typer.Argument(
@@ -57,8 +58,7 @@ def scan(
     user: Annotated[str | None, typer.Option(help="User for objects whose writer is not in the log.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Group of that user. Repeatable.")] = None,
     full: FullReport = False,
-    output: OutputFormat = DocumentFormat.TERMINAL,
-    as_json: JsonOutput = False,
+    printed: Printed,
     redact: Redaction = True,
     kubernetes_version: MinorVersion = None,
 ) -> None:
@@ -67,33 +67,27 @@ def scan(
     Checks every object of the snapshot: its next update without changes, or a new creation. The log tells who writes each object. For
     other objects the writer is --user, or an administrator.
     """
-    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
-
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.kube.attributes import UserInfo  # noqa: PLC0415
-    from replay.pipeline.output import show  # noqa: PLC0415
-    from replay.pipeline.scan import ScanOptions  # noqa: PLC0415
-    from replay.pipeline.scan import scan as scan_objects  # noqa: PLC0415
-    from replay.report.scan_report import scan_document, scan_json, scan_screen  # noqa: PLC0415
+    from replay.cli.progress import progress_on
+    from replay.kube.attributes import UserInfo
+    from replay.pipeline.scan import ScanOptions
+    from replay.pipeline.scan import scan as scan_objects
+    from replay.report.scan_report import scan_document, scan_json, scan_screen
 
     is_scenario = not logs and (cluster / "candidate").exists()
-    scenario = scenario_of(
+    scenario = PlannedSets(
         [str(cluster)] if is_scenario else logs,
+        log_format,
         store,
+        cluster_name,
         current,
         candidate,
+        add,
         None if is_scenario else cluster,
         kubernetes_version,
-        log_format=log_format,
-        cluster_name=cluster_name,
-        add=add,
-    )
+    ).scenario()
     named = UserInfo(user, "", tuple(group or ())) if user is not None else None
-    with progress_on(Console(stderr=True)) as progress:
+    with progress_on() as progress:
         options = ScanOptions(operation=operation, user=named, redact=redact, namespaces=tuple(namespace or ()))
         objects = scan_objects(scenario, options, progress)
-    if as_json or output is DocumentFormat.JSON:
-        sys.stdout.write(scan_json(objects))
-    else:
-        show(scan_document(objects), output, None if full else scan_screen(objects))
+    printed.show(objects, scan_json, scan_document, None if full else scan_screen)
     raise typer.Exit(int(bool(objects.breaches)))

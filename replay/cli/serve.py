@@ -103,11 +103,11 @@ def serve(
     Fills the store from the log. Decides new requests when they arrive, and the whole store again in the background. Serves a page for
     people, a JSON API, and metrics for Prometheus. In a store with several clusters, each trial is decided for each cluster.
     """
-    from replay.audit.live.tls import ServerTls  # noqa: PLC0415 - `--help` must not pay for the rest
-    from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.live import ended_by_signals  # noqa: PLC0415
-    from replay.serve.server import serve as run_server  # noqa: PLC0415
-    from replay.serve.settings import (  # noqa: PLC0415
+    from replay.audit.live.tls import ServerTls
+    from replay.errors import ReplayError
+    from replay.pipeline.live import ended_by_signals
+    from replay.serve.server import serve as run_server
+    from replay.serve.settings import (
         Readers,
         Receiving,
         ServeSettings,
@@ -118,7 +118,7 @@ def serve(
         parse_trials,
         read_secret,
     )
-    from replay.storage.url import is_bucket  # noqa: PLC0415
+    from replay.storage.url import is_bucket
 
     if is_bucket(store):
         raise ReplayError("the store of a service is a directory: events are kept on a disk first", path="--store")

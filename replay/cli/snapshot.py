@@ -46,7 +46,7 @@ def snapshot(
 
     Only reads, and only the kinds that the sets need: namespaces, parameters, RBAC, CRDs, admission policies. Never reads Secrets.
     """
-    from replay.pipeline.snapshot import command, kubectl_command, secret_params, take, wanted  # noqa: PLC0415
+    from replay.pipeline.snapshot import command, kubectl_command, secret_params, take, wanted
 
     contexts = context or [""]
     if by_workspace:
@@ -75,7 +75,7 @@ def snapshot(
 
 def _by_workspace(contexts: list[str], kubeconfig: Path | None, out: Path, *, print_only: bool) -> None:
     """Return a folder for the workspace of each context."""
-    from replay.pipeline.snapshot import (  # noqa: PLC0415 - few take one
+    from replay.pipeline.snapshot import (
         commands,
         kubectl_command,
         take_workspace,

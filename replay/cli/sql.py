@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.options import ClusterName, LogFormat, Logs, Redaction, Store, TimeZone, scenario_of
+from replay.cli.options import LogSource, Redaction, TimeZone, with_groups
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -31,12 +31,11 @@ class SqlFormat(StrEnum):
     PARQUET = "parquet"
 
 
+@with_groups
 def sql(
+    *,
     query: Annotated[str | None, typer.Argument(help="Name of a query, an SQL file, or a SELECT statement.")] = None,
-    logs: Logs = None,
-    log_format: LogFormat = None,
-    store: Store = None,
-    cluster_name: ClusterName = None,
+    source: LogSource,
     param: Annotated[list[str] | None, typer.Option(help="Parameter of the query. Repeatable.")] = None,
     output: Annotated[SqlFormat, typer.Option("--format", help="Output format.")] = SqlFormat.TERMINAL,
     out: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
@@ -50,14 +49,14 @@ def sql(
     The views are `request` (one row per request) and `decision` (one row per action of admission); see queries/README.md. Only SELECT
     statements run, and they can read only the store.
     """
-    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for the rest
+    from rich.console import Console
 
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.forensic.sql import ask_clusters, question_names, run_query  # noqa: PLC0415
-    from replay.pipeline.period import time_zone  # noqa: PLC0415
-    from replay.report.render.rows import csv_text, json_text, print_rows  # noqa: PLC0415
-    from replay.storage.location import is_pattern, matching_clusters  # noqa: PLC0415
+    from replay.cli.progress import progress_on
+    from replay.errors import ReplayError
+    from replay.pipeline.forensic.sql import ask_clusters, question_names, run_query
+    from replay.pipeline.period import time_zone
+    from replay.report.render.rows import csv_text, json_text, print_rows
+    from replay.storage.location import is_pattern, matching_clusters
 
     if list_queries or query is None:
         _print_list(question_names())
@@ -67,15 +66,15 @@ def sql(
     if wrong is not None:
         raise ReplayError(f"`--param {wrong}` has no value: write --param {wrong}=…")
     zone, parameters = time_zone(tz), {k: v for k, _, v in pairs}
-    several = matching_clusters(store, cluster_name) if store and cluster_name and is_pattern(cluster_name) else {}
-    if several and logs:
+    store, pattern = source.store, source.cluster_name
+    several = matching_clusters(store, pattern) if store and pattern and is_pattern(pattern) else {}
+    if several and source.logs:
         raise ReplayError("a log is of one cluster: leave it out, or name the cluster", path="--cluster-name")
-    with progress_on(Console(stderr=True)) as progress:
+    with progress_on() as progress:
         if several:
             rows = ask_clusters(several, query, parameters, progress, redact=redact)
         else:
-            scenario = scenario_of(logs, store, log_format=log_format, cluster_name=cluster_name)
-            rows = run_query(scenario, query, parameters, progress, redact=redact)
+            rows = run_query(source.scenario(), query, parameters, progress, redact=redact)
     form = SqlFormat.JSON if as_json else output
     if form is SqlFormat.PARQUET:
         if out is None and sys.stdout.isatty():
@@ -106,7 +105,7 @@ def _write(text: str, out: Path | None) -> None:
 
 
 def _print_list(names: list[str]) -> None:
-    from replay.audit.queries import header  # noqa: PLC0415
+    from replay.audit.queries import header
 
     for name in names:
         sys.stdout.write(f"{name}\n")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated
 
 import typer
 
 from replay.cli.command import Command
-from replay.cli.options import JsonOutput, OutputFormat, RetentionLength, RetentionSize
-from replay.pipeline.project.format import DocumentFormat
+from replay.cli.options import JsonOutput, Printed, RetentionLength, RetentionSize, with_groups
+from replay.json import json_document
 
 INFO_EPILOG = "Example: replay store info audit.store\n\nExit code: 0, or 2 where there is no store that can be read."
 PRUNE_EPILOG = (
@@ -27,19 +26,13 @@ store = typer.Typer(no_args_is_help=True, help="Look at a store of audit logs, o
 
 
 @store.command("info", cls=Command, epilog=INFO_EPILOG)
-def info(
-    store_directory: Directory, output: OutputFormat = DocumentFormat.TERMINAL, as_json: JsonOutput = False
-) -> None:
+@with_groups
+def info(*, store_directory: Directory, printed: Printed) -> None:
     """What is in this store: which files, how many requests, from when to when, how large?"""
-    from replay.audit.info import store_info  # noqa: PLC0415
-    from replay.pipeline.output import show  # noqa: PLC0415
-    from replay.report.store_report import info_document, info_json  # noqa: PLC0415
+    from replay.audit.info import store_info
+    from replay.report.store_report import info_document, info_json
 
-    info_ = store_info(store_directory)
-    if as_json or output is DocumentFormat.JSON:
-        sys.stdout.write(json.dumps(info_json(info_), indent=2, ensure_ascii=False) + "\n")
-    else:
-        show(info_document(info_), output)
+    printed.show(store_info(store_directory), info_json, info_document, indent=2)
 
 
 @store.command("prune", cls=Command, epilog=PRUNE_EPILOG)
@@ -56,17 +49,17 @@ def prune(
     as_json: JsonOutput = False,
 ) -> None:
     """Forget the oldest ingests of a store; an ingest is forgotten whole, or not at all."""
-    from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.pipeline.store import Retention  # noqa: PLC0415
-    from replay.pipeline.store import prune as forget  # noqa: PLC0415
-    from replay.report.render.document import plural  # noqa: PLC0415
+    from replay.errors import ReplayError
+    from replay.pipeline.store import Retention
+    from replay.pipeline.store import prune as forget
+    from replay.report.render.document import plural
 
     if not (start or keep or keep_size):
         raise ReplayError("what to forget is not clear: give --before, --keep or --keep-size")
     pruned = forget(store_directory, Retention(start, keep, keep_size))
     if as_json:
         counts = {"removed": pruned.removed, "kept": pruned.left, "requests": pruned.requests}
-        sys.stdout.write(json.dumps(counts, indent=2) + "\n")
+        sys.stdout.write(json_document(counts, indent=2))
     else:
         rest = f"{plural(pruned.left, 'ingest')} with {plural(pruned.requests, 'request')} left"
         sys.stdout.write(f"{plural(pruned.removed, 'ingest')} forgotten, {rest}\n")

@@ -58,9 +58,9 @@ def test(
 
     Needs no log. A case holds a request, the cluster around it and the expected decision (docs/cases.md).
     """
-    from replay.pipeline.cases import CaseOptions, run_tests  # noqa: PLC0415
-    from replay.pipeline.project.watch import watch_cases  # noqa: PLC0415
-    from replay.report.case_results import FORMATS  # noqa: PLC0415
+    from replay.pipeline.cases import CaseOptions, run_tests
+    from replay.pipeline.project.watch import watch_cases
+    from replay.report.case_results import FORMATS
 
     minors = versions_of(versions, kubernetes_version)
     policy_paths = tuple(policies or ())

@@ -93,7 +93,7 @@ def _trusted() -> dict[str, str]:
 
 
 def _remember(trusted: Mapping[str, str]) -> None:
-    from replay.pipeline.whole_file import write_files  # noqa: PLC0415 - most commands write no trust
+    from replay.pipeline.whole_file import write_files
 
     path = _record()
     write_files(path.parent, {path.name: json.dumps(trusted, indent=1, sort_keys=True) + "\n"}, "the trust")

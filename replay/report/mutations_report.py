@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import orjson
 
@@ -68,17 +69,16 @@ def mutations_document(result: MutationsResult, *, rows: int = ROWS) -> Document
     )
 
 
-def mutations_json(result: MutationsResult) -> str:
-    """Return the result as one JSON document, with a line end."""
+def mutations_json(result: MutationsResult) -> dict[str, Any]:
+    """Return the result as JSON."""
     attributions = result.attributions
-    value = {
+    return {
         "compared": attributions.compared,
         "changed": attributions.changed,
         "groups": [_group_value(key, cell) for key, cell in _sorted(attributions.groups.items())],
         "notCompared": dict(sorted(attributions.not_compared.items())),
         "policiesWithoutEffect": dict(sorted(attributions.unseen.items())),
     }
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 
 
 def _group_value(key: ChangedBy, cell: ChangeCell) -> JSON:

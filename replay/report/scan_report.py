@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -169,9 +168,9 @@ def _gaps(scan: Scan) -> Section:
     return Section("gaps", "Undetermined", "", (table,) if rows else (), Tone.WARN)
 
 
-def scan_json(scan: Scan) -> str:
-    """Return the result as one JSON document. Objects that are simply admitted are left out."""
-    document: dict[str, Any] = {
+def scan_json(scan: Scan) -> dict[str, Any]:
+    """Return the result as JSON. Objects that are simply admitted are left out."""
+    return {
         "snapshot": scan.snapshot,
         "as": scan.operation,
         "objects": len(scan.objects),
@@ -182,7 +181,6 @@ def scan_json(scan: Scan) -> str:
         "owners": _owners_json(scan),
         "findings": [_object_json(each) for each in scan.objects if _is_reported(each)],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def _is_reported(scanned: ScannedObject) -> bool:

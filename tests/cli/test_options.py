@@ -42,6 +42,11 @@ def test_what_one_command_calls_so_all_do(name: str) -> None:
         assert ("json" in choices) >= ("--json" in found)
 
 
+@pytest.mark.parametrize("name", ["accept", "explain", "run"])
+def test_all_that_a_rollout_changes(name: str) -> None:
+    assert {"--candidate", "--add", "--apply", "--prune", "--current-version", "--down"} <= set(options(name))
+
+
 @pytest.mark.parametrize("name", ["report", "scan"])
 def test_some_namespaces_alone(name: str) -> None:
     assert "-n" in options(name)

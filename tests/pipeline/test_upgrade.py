@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from replay.cellib.version import KubernetesVersion, Versions
-from replay.cli.options import scenario_of
+from replay.cli.options import Rehearsal
 from replay.compare.api_version_use import Service, service_of
 from replay.kube.gvk import GroupVersionResource
 from replay.pipeline.options import Options
@@ -242,7 +242,7 @@ def test_an_upgrade_is_not_about_the_candidate_of_a_directory(tmp_path: Path) ->
     for name in ("current", "candidate"):
         (tmp_path / name).mkdir()
     (tmp_path / "audit.jsonl").touch()
-    scenario = scenario_of([str(tmp_path)], upgrade=("1.36", "1.37"))
+    scenario = Rehearsal([str(tmp_path)], current_version="1.36", candidate_version="1.37").scenario()
     assert (scenario.candidate, scenario.candidate_paths, scenario.versions) == (
         None,
         (tmp_path / "current",),
