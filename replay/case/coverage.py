@@ -21,7 +21,7 @@ from replay.cel.ast.walk import descendants
 from replay.cel.strict.trace import Trace
 from replay.cel.syntax.unparse import unparse
 from replay.cel.value.values import EvalError
-from replay.kube.admissionregistration import ManifestSet, MutatingAdmissionPolicy, ValidatingAdmissionPolicy
+from replay.kube.admissionregistration import ManifestSet
 
 _LONGEST = 100
 _SKIPPED = "skipped"
@@ -82,11 +82,7 @@ _RUN, _TRUE, _FALSE = "evaluated", "true", "false"
 
 def _all(manifests: ManifestSet) -> Iterator[Item]:
     """Yield all parts of a set's policies."""
-    policies: tuple[ValidatingAdmissionPolicy | MutatingAdmissionPolicy, ...] = (
-        *manifests.validating_policies,
-        *manifests.mutating_policies,
-    )
-    for policy in policies:
+    for policy in manifests.policies:
         yield Item(policy.name, "", "asked")
         for condition in policy.match_conditions:
             yield from (Item(policy.name, f"matchCondition {condition.name}", what) for what in (_RUN, _TRUE, _FALSE))

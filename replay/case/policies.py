@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import GROUP, POLICY_KINDS, ManifestSet
 from replay.manifests.api_object import defaulted_api_objects, refusals
-from replay.manifests.go_type.scheme import GROUP
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.set_loader import SetObjects, set_objects
 from replay.manifests.static_rule import STATIC_SUFFIX
@@ -21,7 +20,7 @@ from replay.manifests.static_rule import STATIC_SUFFIX
 NO_BINDING = "(no binding)"
 """Name of the binding that a policy without one gets, so that it can be tested alone. No real object can have it."""
 _API_VERSION = "admissionregistration.k8s.io/v1"
-_VALIDATING, _MUTATING = "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"
+_VALIDATING = "ValidatingAdmissionPolicy"
 
 
 class PoliciesOfOthers(Struct, frozen=True):
@@ -53,8 +52,7 @@ class PolicyLoader(Struct):
             manifests = self._at(places).with_added(added, self.version).manifest_set(self.version)
             # A case says nothing of most objects that built-in plugins look at: they are not asked.
             manifests = replace(manifests, builtin=())
-            has_bindings = manifests.validating_bindings or manifests.mutating_bindings
-            manifests = self._sets[key] = manifests if has_bindings else bound(manifests)
+            manifests = self._sets[key] = manifests if manifests.bindings else bound(manifests)
         return manifests
 
     def _at(self, places: tuple[str, ...]) -> SetObjects:
@@ -101,12 +99,10 @@ def is_policy(obj: JSON) -> bool:
 
 def bound(manifests: ManifestSet) -> ManifestSet:
     """Return a set in which every policy has a binding. An added binding denies."""
-    validating = {binding.policy_name for binding in manifests.validating_bindings}
-    mutating = {binding.policy_name for binding in manifests.mutating_bindings}
-    objects = [
-        *(_binding(_VALIDATING, each.name) for each in manifests.validating_policies if each.name not in validating),
-        *(_binding(_MUTATING, each.name) for each in manifests.mutating_policies if each.name not in mutating),
-    ]
+    objects = []
+    for kind in POLICY_KINDS:
+        names = {binding.policy_name for binding in manifests.of_kind(f"{kind}Binding")}
+        objects += [_binding(kind, each.name) for each in manifests.of_kind(kind) if each.name not in names]
     bindings = manifest_set_from_objects([], objects)
     return replace(
         manifests,

@@ -43,8 +43,7 @@ _SUBRESOURCES = (
 
 def with_gatekeeper_webhooks(manifests: ManifestSet, _version: KubernetesVersion) -> ManifestSet:
     """Return the set with Gatekeeper's default webhooks, unless it has them or has no Gatekeeper objects."""
-    configurations = (*manifests.validating_webhooks, *manifests.mutating_webhooks)
-    names = {webhook.name for configuration in configurations for webhook in configuration.webhooks}
+    names = {webhook.name for webhook in manifests.webhooks}
     validating, mutating = manifests.validating_webhooks, manifests.mutating_webhooks
     groups = {str(value.get("apiVersion")).partition("/")[0] for value in manifests.engine_objects}
     if VALIDATION not in names and "constraints.gatekeeper.sh" in groups:

@@ -6,33 +6,32 @@ the manifest. `static` tells a manifest from an object of the API: static hooks 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.kube.gvk import GroupResource
 
 GROUP: Final = "admissionregistration.k8s.io"
-KINDS: Final = (
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionPolicyBinding",
-    "MutatingWebhookConfiguration",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-    "ValidatingWebhookConfiguration",
-)
-"""The kinds of the group that decide about requests."""
-RESOURCES: Final = (
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-    "mutatingwebhookconfigurations",
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-    "validatingwebhookconfigurations",
+FIELDS: Final = {
+    "ValidatingAdmissionPolicy": "validating_policies",
+    "ValidatingAdmissionPolicyBinding": "validating_bindings",
+    "MutatingAdmissionPolicy": "mutating_policies",
+    "MutatingAdmissionPolicyBinding": "mutating_bindings",
+    "ValidatingWebhookConfiguration": "validating_webhooks",
+    "MutatingWebhookConfiguration": "mutating_webhooks",
+}
+"""The kinds of the group that decide about requests, with their fields of a `ManifestSet`."""
+KINDS: Final = tuple(sorted(FIELDS))
+RESOURCES: Final = tuple(
+    f"{kind.lower().removesuffix('y')}ies" if kind.endswith("y") else f"{kind.lower()}s" for kind in KINDS
 )
 """The resources of `KINDS`, in the same order."""
+POLICY_KINDS: Final = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+CONFIGURATION_KINDS: Final = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 VIRTUAL_RESOURCES: Final = frozenset(
     {
         GroupResource("authentication.k8s.io", "selfsubjectreviews"),
@@ -302,6 +301,35 @@ class ManifestSet(Struct, frozen=True):
 
     Gate: `ExcludeAdmissionWebhookVirtualResources`.
     """
+
+    def of_kind(self, kind: str) -> tuple[Any, ...]:
+        """Return the objects of one of `KINDS`."""
+        return getattr(self, FIELDS[kind])  # type: ignore[no-any-return]
+
+    @property
+    def policies(self) -> tuple[ValidatingAdmissionPolicy | MutatingAdmissionPolicy, ...]:
+        """Return all policies, validating ones first."""
+        return (*self.validating_policies, *self.mutating_policies)
+
+    @property
+    def bindings(self) -> tuple[ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding, ...]:
+        """Return all bindings, in the order of `policies`."""
+        return (*self.validating_bindings, *self.mutating_bindings)
+
+    @property
+    def configurations(self) -> tuple[WebhookConfiguration, ...]:
+        """Return the configurations of all webhooks, validating ones first."""
+        return (*self.validating_webhooks, *self.mutating_webhooks)
+
+    @property
+    def webhooks(self) -> tuple[Webhook, ...]:
+        """Return all webhooks, in the order of `configurations`."""
+        return tuple(webhook for configuration in self.configurations for webhook in configuration.webhooks)
+
+    def where(self, keep: Callable[[str, Any], bool]) -> ManifestSet:
+        """Return the set with only those objects of `KINDS` for which `keep` is true. It gets the kind and the object."""
+        kept = {name: tuple(each for each in self.of_kind(kind) if keep(kind, each)) for kind, name in FIELDS.items()}
+        return replace(self, **kept)
 
     def __eq__(self, other: object) -> bool:
         """Return whether both decide alike, from any source."""

@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.admissionregistration import (
+    CONFIGURATION_KINDS,
+    FIELDS,
     FailurePolicy,
     ManifestSet,
     MatchCondition,
@@ -64,8 +66,7 @@ def with_kyverno_webhooks(manifests: ManifestSet, version: KubernetesVersion) ->
     """
     objects = [each for each in manifests.engine_objects if _is_well_formed(each)]
     manifests = _with_native_policies(manifests, objects, version)
-    configurations = (*manifests.validating_webhooks, *manifests.mutating_webhooks)
-    if any(is_webhook_of_kyverno(webhook.name) for each in configurations for webhook in each.webhooks):
+    if any(is_webhook_of_kyverno(webhook.name) for webhook in manifests.webhooks):
         return manifests
     registration = _Registration(objects)
     validating, mutating = registration.webhooks(mutates=False), registration.webhooks(mutates=True)
@@ -103,13 +104,9 @@ def _with_native_policies(manifests: ManifestSet, objects: Sequence[JSON], versi
         kept = (each for each in own if each.static or each.name not in names)
         return tuple(sorted((*kept, *new), key=lambda each: (not each.static, each.name)))
 
-    return replace(
-        manifests,
-        validating_policies=joined(manifests.validating_policies, made.validating_policies),
-        validating_bindings=joined(manifests.validating_bindings, made.validating_bindings),
-        mutating_policies=joined(manifests.mutating_policies, made.mutating_policies),
-        mutating_bindings=joined(manifests.mutating_bindings, made.mutating_bindings),
-    )
+    kinds = [kind for kind in FIELDS if kind not in CONFIGURATION_KINDS]
+    changed = {FIELDS[kind]: joined(manifests.of_kind(kind), made.of_kind(kind)) for kind in kinds}
+    return replace(manifests, **changed)
 
 
 class _Registration:

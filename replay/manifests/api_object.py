@@ -18,12 +18,13 @@ from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.go.format import quote
 from replay.json import JSON
+from replay.kube.admissionregistration import GROUP
 from replay.manifests.defaulting import set_defaults
 from replay.manifests.engine_object import without_engine_objects
 from replay.manifests.field_error import FieldError, aggregate, invalid, required
 from replay.manifests.finding import SERVER, Finding, ManifestRefusal, Severity
 from replay.manifests.go_type.decode import decode
-from replay.manifests.go_type.scheme import GROUP, LOADER_SCHEME
+from replay.manifests.go_type.scheme import LOADER_SCHEME
 from replay.manifests.loader import LoadedObject, fix_of_kind
 from replay.manifests.plugin import PluginName
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ReplayError
 from replay.json import JSON
+from replay.kube.admissionregistration import GROUP
 from replay.kube.schema import CRD
 from replay.kube.selector import Requirement, SelectorError, parse_label_selector
 from replay.manifests.engine_object import is_engine_object
-from replay.manifests.go_type.scheme import GROUP
 from replay.manifests.set_loader import SetObjects, identity
 
 _MOST_NAMES = 3

@@ -16,6 +16,7 @@ from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import UNFORESEEN, ManifestError
 from replay.go.format import quote
 from replay.json import JSON
+from replay.kube.admissionregistration import GROUP
 from replay.kube.discovery import Discovery, builtin_discovery, custom_resources
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.rbac.kind import RBAC_GROUP, RBAC_KINDS
@@ -42,7 +43,6 @@ from replay.manifests.engine_object import (
     holds_engine_objects_alone,
     is_engine_object,
 )
-from replay.manifests.go_type.scheme import GROUP
 from replay.manifests.loader import LoadedDirectory, load_documents
 from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER, PluginName
 from replay.manifests.read.documents import DirectoryDocuments, ManifestDocument, Unreadable, is_manifest, read_file

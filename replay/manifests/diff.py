@@ -16,6 +16,8 @@ from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.kube.admissionregistration import (
+    CONFIGURATION_KINDS,
+    FIELDS,
     LabelSelector,
     ManifestSet,
     MatchResources,
@@ -29,14 +31,6 @@ from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
 from replay.manifests.server.settings import diff_server
 from replay.manifests.static_rule import static_twin
 
-_KINDS = {
-    "validating_policies": "ValidatingAdmissionPolicy",
-    "validating_bindings": "ValidatingAdmissionPolicyBinding",
-    "mutating_policies": "MutatingAdmissionPolicy",
-    "mutating_bindings": "MutatingAdmissionPolicyBinding",
-    "validating_webhooks": "ValidatingWebhookConfiguration",
-    "mutating_webhooks": "MutatingWebhookConfiguration",
-}
 _API_NAMES = {
     "api_groups": "apiGroups",
     "api_versions": "apiVersions",
@@ -48,15 +42,15 @@ _NOT_COMPARED = frozenset({"name", "static"})
 def diff_sets(current: ManifestSet, candidate: ManifestSet) -> tuple[ObjectDiff, ...]:
     """Return the differing objects, by kind in the order of the set, then by name."""
     differences: list[ObjectDiff] = []
-    for attribute, kind in _KINDS.items():
+    for kind in FIELDS:
         renamed_policies = {
             each.name: each.new_name for each in differences if f"{each.kind}Binding" == kind and each.new_name
         }
-        before, after = getattr(current, attribute), getattr(candidate, attribute)
+        before, after = current.of_kind(kind), candidate.of_kind(kind)
         moved = moved_names(before, after)
         differences += _diff_moved(kind, before, after, moved)
-        before = [each for each in before if each.name not in moved]
-        after = [each for each in after if each.name not in moved.values()]
+        before = tuple(each for each in before if each.name not in moved)
+        after = tuple(each for each in after if each.name not in moved.values())
         differences += _diff_objects(kind, before, after, renamed_policies)
     return (*differences, *_diff_outage(current, candidate), *diff_server(current, candidate))
 
@@ -342,15 +336,10 @@ def _changes(before: dict[str, str], after: dict[str, str], versions: Versions) 
 def _holders(
     manifests: ManifestSet,
 ) -> Iterator[tuple[str, str, ValidatingAdmissionPolicy | MutatingAdmissionPolicy | Webhook]]:
-    for validating in manifests.validating_policies:
-        yield "ValidatingAdmissionPolicy", validating.name, validating
-    for mutating in manifests.mutating_policies:
-        yield "MutatingAdmissionPolicy", mutating.name, mutating
-    for kind, configurations in (
-        ("ValidatingWebhookConfiguration", manifests.validating_webhooks),
-        ("MutatingWebhookConfiguration", manifests.mutating_webhooks),
-    ):
-        for configuration in configurations:
+    for policy in manifests.policies:
+        yield type(policy).__name__, policy.name, policy
+    for kind in CONFIGURATION_KINDS:
+        for configuration in manifests.of_kind(kind):
             for webhook in configuration.webhooks:
                 yield kind, f"{configuration.name}/{webhook.name}", webhook
 

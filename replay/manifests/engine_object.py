@@ -190,10 +190,7 @@ def differing_webhooks(one: ManifestSet, other: ManifestSet) -> frozenset[str]:
     differing = [value for value in ours if value not in theirs] + [value for value in theirs if value not in ours]
     if not differing:
         return frozenset()
-    configurations = [
-        each for manifests in (one, other) for each in (*manifests.validating_webhooks, *manifests.mutating_webhooks)
-    ]
-    names = {webhook.name for configuration in configurations for webhook in configuration.webhooks}
+    names = {webhook.name for webhook in (*one.webhooks, *other.webhooks)}
     return frozenset(name for name in names if any(concerns(value, name) for value in differing))
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from replay.cellib.version import KubernetesVersion
 from replay.go.format import quote
 from replay.json import JSON
-from replay.kube.admissionregistration import Origin
+from replay.kube.admissionregistration import GROUP, Origin
 from replay.manifests.authorization_file import CONFIGURATION_FILE
 from replay.manifests.defaulting import set_defaults
 from replay.manifests.engine_object import without_engine_objects
@@ -26,7 +26,7 @@ from replay.manifests.expression import CheckedExpression
 from replay.manifests.field_error import aggregate
 from replay.manifests.finding import SERVER, Finding, ManifestRefusal, Severity
 from replay.manifests.go_type.decode import plain
-from replay.manifests.go_type.scheme import GROUP, LOADER_SCHEME, Registered
+from replay.manifests.go_type.scheme import LOADER_SCHEME, Registered
 from replay.manifests.plugin import PluginName
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
 from replay.manifests.read.documents import DirectoryDocuments, ManifestDocument, read_directory

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from replay.cellib.version import NEWEST_MINOR, KubernetesVersion
+from replay.kube.admissionregistration import GROUP
 from replay.manifests.field_error import forbidden
-from replay.manifests.go_type.scheme import GROUP
 
 
 class Minors(NamedTuple):

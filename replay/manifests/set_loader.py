@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, Origin
+from replay.kube.admissionregistration import GROUP, ManifestSet, Origin
 from replay.kube.gvk import split_api_version
 from replay.manifests.api_object import LoadedApi, defaulted_api_objects, load_api
 from replay.manifests.authorization_file import is_about_authorization
@@ -30,7 +30,6 @@ from replay.manifests.engine_object import (
 )
 from replay.manifests.finding import Finding
 from replay.manifests.generated_policy import with_generated_policies
-from replay.manifests.go_type.scheme import GROUP
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER, PluginName

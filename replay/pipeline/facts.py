@@ -12,7 +12,7 @@ from replay.audit.ingest_report import IngestReport
 from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.store import Store
 from replay.compare.result import LogFacts, SetFacts
-from replay.kube.admissionregistration import ManifestSet, Origin
+from replay.kube.admissionregistration import CONFIGURATION_KINDS, ManifestSet, Origin
 from replay.kube.discovery import builtin_discovery
 from replay.kube.engine_policy import policy_names
 from replay.kube.gvk import GroupResource
@@ -53,7 +53,7 @@ def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
     counts = {
         "validating policies": len(manifests.validating_policies),
         "mutating policies": len(manifests.mutating_policies),
-        "webhook configurations": len(manifests.validating_webhooks) + len(manifests.mutating_webhooks),
+        "webhook configurations": len(manifests.configurations),
     }
     if manifests.says_plugins:
         counts["built-in plugins"] = len(manifests.builtin)
@@ -68,14 +68,10 @@ def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
 def _origins(manifests: ManifestSet) -> dict[str, Origin]:
     """Return the sources of policies and webhooks. A webhook has its configuration's source."""
     policies = {name: origin for (kind, name), origin in manifests.origins.items() if kind.endswith("AdmissionPolicy")}
-    configurations = (
-        ("ValidatingWebhookConfiguration", manifests.validating_webhooks),
-        ("MutatingWebhookConfiguration", manifests.mutating_webhooks),
-    )
     webhooks = {
         webhook.name: manifests.origins[kind, configuration.name]
-        for kind, configurations_of_kind in configurations
-        for configuration in configurations_of_kind
+        for kind in CONFIGURATION_KINDS
+        for configuration in manifests.of_kind(kind)
         if (kind, configuration.name) in manifests.origins
         for webhook in configuration.webhooks
     }

@@ -26,11 +26,8 @@ def moved_as_they_are(sets: tuple[ManifestSet, ManifestSet]) -> frozenset[str]:
     differences = diff_sets(current, candidate)
     differing = [each for each in differences if each.verb is not Verb.MOVED or each.fields]
     changed = {name for each in differing for name in (each.name, each.new_name)}
-    bound = [(each.name, each.policy_name) for each in candidate.validating_bindings]
-    bound += [(each.name, each.policy_name) for each in candidate.mutating_bindings]
-    changed |= {policy for name, policy in bound if name in changed}
-    policies = [each.name for each in candidate.validating_policies if each.static]
-    policies += [each.name for each in candidate.mutating_policies if each.static]
+    changed |= {each.policy_name for each in candidate.bindings if each.name in changed}
+    policies = [each.name for each in candidate.policies if each.static]
     moved = frozenset(each.new_name for each in differences if each.verb is Verb.MOVED)
     return (moved - changed).intersection(policies)
 

@@ -11,6 +11,8 @@ from functools import cache
 
 from msgspec import Struct
 
+from replay.kube.admissionregistration import KINDS
+
 _TYPES = """
 v1.TypeMeta
   kind string 1
@@ -308,15 +310,6 @@ v1.WebhookMatchCondition
   expression string 0 always
 """
 
-_LISTED = (
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionPolicyBinding",
-    "ValidatingWebhookConfiguration",
-    "MutatingWebhookConfiguration",
-)
-
 
 class Field(Struct, frozen=True):
     """A field as it appears in an object. `embedded` are the Go names of its enclosing embedded structs."""
@@ -357,7 +350,7 @@ def _structs() -> dict[str, GoStruct]:
 def _list_types() -> list[str]:
     """Return the `...List` kinds, which are all alike."""
     lines: list[str] = []
-    for kind in _LISTED:
+    for kind in KINDS:
         lines += [
             f"v1.{kind}List",
             "  +TypeMeta v1.TypeMeta 0",

@@ -11,18 +11,12 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-GROUP = "admissionregistration.k8s.io"
+from replay.kube.admissionregistration import CONFIGURATION_KINDS, GROUP, KINDS
+
 SCHEME_NAME = "pkg/runtime/scheme.go:111"
 """Name of the server's scheme in errors, which is a place in its source code."""
 
-_POLICIES = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
-_BINDINGS = tuple(f"{kind}Binding" for kind in _POLICIES)
-_WEBHOOKS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
-_KINDS = {
-    "v1": (*_POLICIES, *_BINDINGS, *_WEBHOOKS),
-    "v1beta1": (*_POLICIES, *_BINDINGS, *_WEBHOOKS),
-    "v1alpha1": (*_POLICIES, *_BINDINGS),
-}
+_KINDS = {"v1": KINDS, "v1beta1": KINDS, "v1alpha1": tuple(kind for kind in KINDS if kind not in CONFIGURATION_KINDS)}
 _OPTIONS = tuple(f"{verb}Options" for verb in ("Create", "Delete", "Get", "List", "Patch", "Update"))
 _UNVERSIONED = ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "List", "Status")
 

@@ -5,7 +5,7 @@ They include the manifests of `objects/`, which replace objects of the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.checkout import require_inside
 from replay.errors import ManifestError
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, PluginSettings
+from replay.kube.admissionregistration import FIELDS, ManifestSet, PluginSettings
 from replay.kube.overlay import objects_by_kind
 from replay.kube.quantity import QuantityError, parse_quantity
 from replay.kube.schema import CRD
@@ -39,13 +39,6 @@ _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _CONFIGURATION_KIND = b"AdmissionConfiguration"
 _LEGACY = frozenset({"imagePolicy", "podNodeSelectorPluginConfig"})
 """Fields of two plugins that once had files without a kind. The server still accepts these."""
-_OFF: Mapping[PluginName, tuple[str, ...]] = {
-    PluginName.VALIDATING_ADMISSION_POLICY: ("validating_policies", "validating_bindings"),
-    PluginName.MUTATING_ADMISSION_POLICY: ("mutating_policies", "mutating_bindings"),
-    PluginName.VALIDATING_ADMISSION_WEBHOOK: ("validating_webhooks",),
-    PluginName.MUTATING_ADMISSION_WEBHOOK: ("mutating_webhooks",),
-}
-"""Parts of a set that are ignored if a plugin is off."""
 
 
 class ServerSettings(Struct, frozen=True):
@@ -74,7 +67,7 @@ class ServerSettings(Struct, frozen=True):
     def completed(self, manifests: ManifestSet, version: KubernetesVersion) -> ManifestSet:
         """Return the set with the built-in plugins that are on, without what flags turn off. Raises ManifestError."""
         names = default_plugins(version) if self.flags is None else self.flags.plugins(version)
-        off = {name: () for plugin, fields in _OFF.items() if plugin.value not in names for name in fields}
+        off = {FIELDS[kind]: () for plugin in PluginName if plugin.value not in names for kind in plugin.kinds}
         configurations = {} if self.configuration is None else _configurations(self.configuration)
         flags = {} if self.flags is None else self.flags.values
         settings = []

@@ -149,9 +149,7 @@ class ShardChain(Struct, dict=True):
         chains = self.chains(attributes, lister)
         names: set[str] = set()
         for each in () if isinstance(chains, Missing) else chains:
-            current = each.sides.current
-            names.update(policy.name for policy in current.validating_policies if policy.param_kind is not None)
-            names.update(policy.name for policy in current.mutating_policies if policy.param_kind is not None)
+            names.update(policy.name for policy in each.sides.current.policies if policy.param_kind is not None)
         return frozenset(names)
 
     def deciders(self, at: Instant, resource: GroupResource) -> Deciders | Missing:

@@ -77,8 +77,7 @@ def shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> tuple[st
 
 
 def _webhook_names(manifests: ManifestSet) -> set[str]:
-    configurations = (*manifests.mutating_webhooks, *manifests.validating_webhooks)
-    return {webhook.name for configuration in configurations for webhook in configuration.webhooks}
+    return {webhook.name for webhook in manifests.webhooks}
 
 
 def _without(manifests: ManifestSet, other: ManifestSet, names: frozenset[str]) -> ManifestSet:

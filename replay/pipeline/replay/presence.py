@@ -9,10 +9,9 @@ that shows the gap that static manifests close.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
@@ -21,7 +20,7 @@ from replay.audit.answer import observe
 from replay.audit.event import RequestRecord
 from replay.audit.store import Store
 from replay.compare.fidelity import Fidelity
-from replay.kube.admissionregistration import KINDS, RESOURCES, ManifestSet
+from replay.kube.admissionregistration import KINDS, POLICY_KINDS, RESOURCES, ManifestSet
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
 from replay.pipeline.kcp.chain import instant_of
@@ -30,14 +29,6 @@ from replay.pipeline.replay.webhook import Sets
 
 MOST_ALTERNATIVES = 16
 """The greatest number of possible states among which the event decides. Of more states, the last is taken."""
-_FIELDS = {
-    "ValidatingAdmissionPolicy": "validating_policies",
-    "ValidatingAdmissionPolicyBinding": "validating_bindings",
-    "MutatingAdmissionPolicy": "mutating_policies",
-    "MutatingAdmissionPolicyBinding": "mutating_bindings",
-    "ValidatingWebhookConfiguration": "validating_webhooks",
-    "MutatingWebhookConfiguration": "mutating_webhooks",
-}
 _KINDS = dict(zip(RESOURCES, KINDS, strict=True))
 
 Name = tuple[str, str]
@@ -55,7 +46,7 @@ class PolicyWrite(NamedTuple):
 
 def writes_to(store: Store, manifests: ManifestSet) -> tuple[PolicyWrite, ...]:
     """Return the log's creations and deletions of objects of a set, in time order."""
-    own = {(kind, each.name) for kind, field_ in _FIELDS.items() for each in getattr(manifests, field_)}
+    own = {(kind, each.name) for kind in KINDS for each in manifests.of_kind(kind)}
     return tuple(
         PolicyWrite(received, answered, (_KINDS[resource], name), code == CREATED)
         for resource, name, verb, code, received, answered in store.answer("written_policies")
@@ -68,10 +59,7 @@ def written_policies(store: Store, manifests: ManifestSet) -> frozenset[str]:
     written = {(resource, name) for resource, name, *_ in store.answer("written_policies")}
     names = {name for resource, name in written if resource.endswith("policies")}
     bound = {name for resource, name in written if resource.endswith("bindings")}
-    validating = {each.policy_name for each in manifests.validating_bindings if each.name in bound}
-    return frozenset(
-        names | validating | {each.policy_name for each in manifests.mutating_bindings if each.name in bound}
-    )
+    return frozenset(names | {each.policy_name for each in manifests.bindings if each.name in bound})
 
 
 def absent(writes: Sequence[PolicyWrite], start: int, end: int) -> list[frozenset[Name]]:
@@ -102,16 +90,10 @@ def without(sets: Sets, names: frozenset[Name]) -> Sets:
     The candidate keeps an object of the same name if it differs from the baseline's.
     """
     current, candidate = sets
-    left: dict[str, Any] = {}
-    of_candidate: dict[str, Any] = {}
-    for kind, field_ in _FIELDS.items():
-        own = getattr(current, field_)
-        left[field_] = tuple(each for each in own if (kind, each.name) not in names)
-        of_candidate[field_] = tuple(
-            each for each in getattr(candidate, field_) if (kind, each.name) not in names or each not in own
-        )
-    one = replace(current, **left)
-    return one, one if candidate is current else replace(candidate, **of_candidate)
+    one = current.where(lambda kind, each: (kind, each.name) not in names)
+    if candidate is current:
+        return one, one
+    return one, candidate.where(lambda kind, each: (kind, each.name) not in names or each not in current.of_kind(kind))
 
 
 def acting(manifests: ManifestSet, names: frozenset[Name]) -> frozenset[Name]:
@@ -120,9 +102,9 @@ def acting(manifests: ManifestSet, names: frozenset[Name]) -> frozenset[Name]:
     These are policies without a binding, and bindings without their policy.
     """
     closed = set(names)
-    for kind in ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"):
-        bindings = getattr(manifests, _FIELDS[f"{kind}Binding"])
-        for policy in getattr(manifests, _FIELDS[kind]):
+    for kind in POLICY_KINDS:
+        bindings = manifests.of_kind(f"{kind}Binding")
+        for policy in manifests.of_kind(kind):
             own = {(f"{kind}Binding", each.name) for each in bindings if each.policy_name == policy.name}
             if (kind, policy.name) in names or (own and own <= names):
                 closed |= {(kind, policy.name), *own}

@@ -16,7 +16,7 @@ from replay.admission.webhook.plugin import Backends
 from replay.audit.answer import observe
 from replay.audit.event import RequestRecord
 from replay.errors import ReplayError
-from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
+from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Missing
 from replay.reconstruct.request import ReplayRequest
 from replay.webhook.client import TimeoutCounter
@@ -128,7 +128,7 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
 
     Raise `ReplayError` for another form, for a name that neither set has, and for a URL that cannot be called.
     """
-    names = {webhook.name for each in sets for configuration in _all(each) for webhook in configuration.webhooks}
+    names = {webhook.name for each in sets for webhook in each.webhooks}
     names |= {PLUGIN for each in sets for plugin in each.builtin if plugin.name == PLUGIN}
     endpoints: dict[str, TimeLimitedBackend] = {}
     down = frozenset(name for each in sets for name in each.down)
@@ -154,10 +154,6 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
     if (recorded or endpoints) and _asks_mutating(sets, recorded | endpoints.keys()):
         recorded |= _shared_mutating(sets) - endpoints.keys()
     return WebhookAnswers(endpoints, frozenset(recorded), images, frozenset(removed))
-
-
-def _all(manifests: ManifestSet) -> tuple[WebhookConfiguration, ...]:
-    return (*manifests.mutating_webhooks, *manifests.validating_webhooks)
 
 
 def _asks_mutating(sets: Sets, names: Iterable[str]) -> bool:

@@ -196,10 +196,7 @@ def _foreign(store: Store, period: Period, manifests: Manifests) -> Counter[str]
     """Return static policies and webhooks in the log that the baseline lacks. Some server had another set in force."""
     if manifests.current is None:
         return Counter()
-    own_names = {policy.name for policy in manifests.current.validating_policies}
-    own_names.update(policy.name for policy in manifests.current.mutating_policies)
-    for configuration in (*manifests.current.validating_webhooks, *manifests.current.mutating_webhooks):
-        own_names.update(webhook.name for webhook in configuration.webhooks)
+    own_names = {each.name for each in (*manifests.current.policies, *manifests.current.webhooks)}
     rows = store.query("period_decisions", start=period.start, end=period.end, step=period.length, by_request=False)
     requests_by_policy: Counter[str] = Counter()
     for policy, requests in rows.select("policy", "requests").iter_rows():
