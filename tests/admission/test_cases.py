@@ -34,7 +34,7 @@ def test_every_area() -> None:
 
 @pytest.mark.slow
 @pytest.mark.shared
-@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["short", "long"])
+@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["short", "long"])
 def test_whole_corpus(*, long: bool) -> None:
     """Those that reach the limits of cost run apart, and every second of them: many of a kind differ in what they call."""
     if not CORPUS.is_file():

@@ -104,6 +104,7 @@ def test_what_differs_and_a_share_of_the_rest(minor: int) -> None:
 
 @pytest.mark.shared
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("minor", MINORS)
 def test_what_takes_long_and_more_of_the_rest(minor: int) -> None:
     require_corpora()

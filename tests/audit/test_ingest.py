@@ -190,6 +190,7 @@ def test_of_lines_that_are_too_long_only_these_are_lost(tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_lines_to_256_megabytes_are_read(tmp_path: Path) -> None:
     item = {"metadata": {"name": "x" * 20, "labels": {"a": "b"}}, "spec": {"containers": [{"image": "i" * 40}]}}
     text = json.dumps(item).encode()

@@ -102,7 +102,7 @@ def _asked(command: Any, place: Path, ask: Ask) -> tuple[Any, dict[str, bytes], 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ingest", "run", "run again", "report"])
+@pytest.mark.parametrize("name", ["ingest", "run", "run again", pytest.param("report", marks=pytest.mark.nightly)])
 def test_kills(name: str, log: Path, sets: list[object], tmp_path: Path, command: Any) -> None:
     ask = _commands(log, sets)[name]
     start = time.monotonic()

@@ -256,6 +256,7 @@ def test_the_image_is_run_by_nobody_and_has_what_its_layers_copy() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_layers_of_the_image_install_a_command_without_what_developers_need(tmp_path: Path) -> None:
     """What `RUN` says, in a directory in the place of the root."""
     (tmp_path / "src").mkdir()

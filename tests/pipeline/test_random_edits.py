@@ -315,6 +315,6 @@ def test_a_few_edits(short_sample: Path, store: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 26))])
 def test_many_edits(seed: int, short_sample: Path, store: Path, tmp_path: Path) -> None:
     require_same(edits(seed, 20, short_sample, store, tmp_path))

@@ -16,7 +16,11 @@ from tests.prove.attack import Claimed, attacked
 from tests.prove.edit import Edit, edits_of
 from tests.prove.policies import CONFIG_MAPS, PODS, WIDGETS, unit
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not is_available(), reason="z3 is not installed")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.nightly,
+    pytest.mark.skipif(not is_available(), reason="z3 is not installed"),
+]
 
 POLICIES = {
     "images": unit(

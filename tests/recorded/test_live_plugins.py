@@ -117,8 +117,22 @@ def responses(of: Path) -> dict[str, Any]:
     return {each["id"]: each for each in map(orjson.loads, read(of / "responses.jsonl.zst"))}
 
 
+EACH_CHANGE = [
+    ("whole", "C0 to C1"),
+    ("whole", "C1 to C0"),
+    ("the second half", "C1 to C0"),
+    ("without a tenth", "C0 to C1"),
+]
+"""The rows that every change must pass. The others are for the nightly tests: each takes 20 to 50 seconds."""
+
+
 @pytest.mark.parametrize(
-    ("name", "direction"), [(name, direction) for name, row in ROWS.items() for direction in row.directions]
+    ("name", "direction"),
+    [
+        pytest.param(name, direction, marks=[] if (name, direction) in EACH_CHANGE else pytest.mark.nightly)
+        for name, row in ROWS.items()
+        for direction in row.directions
+    ],
 )
 def test_requests_end_as_on_the_other_server(name: str, direction: str, tool: ModuleType, tmp_path: Path) -> None:
     row = ROWS[name]

@@ -163,7 +163,8 @@ def interpreters() -> list[Any]:
 def oldest_and_newest() -> list[Any]:
     """The first and the last of the Pythons that are here. The workflow of changes runs all tests with each of them."""
     here = [each for each in interpreters() if not each.marks[0].args[0]]
-    return here[:1] + here[1:][-1:]
+    oldest, *others = here
+    return [pytest.param(*oldest.values, id=oldest.id, marks=pytest.mark.nightly) if others else oldest, *others[-1:]]
 
 
 OFFLINE = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "PIP_NO_INDEX": "1"}
@@ -209,6 +210,7 @@ def test_the_wheel_in_a_bare_environment(python: str, released: Path, tmp_path: 
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("python", interpreters()[2:3])
 def test_the_archive_that_krew_installs(python: str, released: Path, tmp_path: Path) -> None:
     """The step packs an archive whose plugin runs offline, without what else is installed."""

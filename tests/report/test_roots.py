@@ -40,7 +40,7 @@ Replayed = tuple[RunResult, duckdb.DuckDBPyConnection]
     scope="module",
     params=[
         "sample",
-        pytest.param("bench", marks=[pytest.mark.shared, pytest.mark.slow]),
+        pytest.param("bench", marks=[pytest.mark.shared, pytest.mark.slow, pytest.mark.nightly]),
     ],
 )
 def replayed(request: pytest.FixtureRequest, common: Path) -> Replayed:

@@ -23,9 +23,12 @@ ROWS: dict[str, dict[str, Any]] = {
     "a full disk": {"has_full_disk": True},
     "a clock that goes back an hour": {"has_clock_back": True},
 }
+NIGHTLY = ["a clock that goes back an hour"]
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly) if name in NIGHTLY else name for name in ROWS]
+)
 def test_nothing_is_lost(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "a full disk" and os.geteuid() != 0:
         pytest.skip("only root mounts file systems")

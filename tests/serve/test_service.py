@@ -189,6 +189,7 @@ def test_a_fleet_has_one_page(tmp_path: Path) -> None:
         running.until(lambda found: found["clusters"]["us"]["events"] > 800, "/api/v1/log")
 
 
+@pytest.mark.nightly
 def test_kills_lose_nothing(tmp_path: Path) -> None:
     candidate(tmp_path, "app")
     log = tmp_path / "audit.jsonl"
