@@ -15,7 +15,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from replay.admission.inputs import missing_parts
 from replay.admission.place import ANY, Place, place_of, read_places, segments
 from replay.admission.request import admission_request, namespace_object
 from replay.json import FieldPath
@@ -49,7 +48,7 @@ class PlainBindings(dict[str, Any]):
         if type(value) is Missing:
             self._miss((UnknownPart(name, (), value),))
         elif type(value) is PartialObject:
-            self._miss(tuple([UnknownPart(name, part, missing) for part, missing in missing_parts(value)]))
+            self._miss(tuple([UnknownPart(name, part, missing) for part, missing in value.parts]))
             value = value.value
         self[name] = value
         return value

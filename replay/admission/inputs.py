@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from replay.admission.place import Place, place_of, read_places
@@ -14,10 +12,7 @@ from replay.cellib.composition import Evaluated, Evaluation
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.identity import IdentityMap
 from replay.json import JSON, FieldPath
-from replay.kube.attributes import Missing, PartialObject
-
-_KEY = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
-
+from replay.kube.attributes import PartialObject
 
 _NO_VARIABLES: Mapping[str, Any] = {}
 _NOTHING: frozenset[str] = frozenset()
@@ -52,7 +47,7 @@ class Inputs:
                 self._partial[name] = plain
         self.is_partial = bool(self._partial)
         """A flag that an object is only partly known."""
-        self._missing = {name: missing_parts(value) for name, value in self._partial.items()}
+        self._missing = {name: value.parts for name, value in self._partial.items()}
         self._places = _NOWHERE
         if self._partial:
             missing = self._missing.items()
@@ -203,44 +198,6 @@ class Evaluations:
                 self._compiler, activation, self._budget, exact=self._exact, variables=self._variables
             )
         return self._evaluations[activation]
-
-
-def missing_parts(partial: PartialObject) -> tuple[tuple[FieldPath, Missing], ...]:
-    """Return the missing parts with their places: where their own paths lead, otherwise by a search."""
-    parts = []
-    for missing in partial.missing:
-        part, value = _part(missing.path), partial.value
-        for key in part:
-            if isinstance(value, list):
-                value = value[key] if isinstance(key, int) and key < len(value) else None
-            else:
-                value = value.get(key) if isinstance(value, dict) else None
-        # A path no longer leads to its part, so all of them are searched.
-        if value is not missing:
-            return tuple(_missing_parts(partial.value, ()))
-        parts.append((part, missing))
-    return tuple(parts)
-
-
-@lru_cache(maxsize=4096)
-def _part(path: str) -> FieldPath:
-    """Return the keys in the path of a `Missing`, after the name of the object: `.spec.volumes[1]['a.b']`."""
-    segments = _KEY.findall(path)
-    return tuple(name or quoted or int(index) for name, index, quoted in segments)
-
-
-def _missing_parts(value: JSON, part: FieldPath) -> Iterator[tuple[FieldPath, Missing]]:
-    """Yield the missing parts of a partly known value with their places."""
-    if isinstance(value, Missing):
-        yield part, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if isinstance(item, (dict, list, Missing)):
-                yield from _missing_parts(item, (*part, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            if isinstance(item, (dict, list, Missing)):
-                yield from _missing_parts(item, (*part, index))
 
 
 def _without(value: JSON, part: FieldPath) -> JSON:

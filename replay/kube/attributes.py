@@ -6,13 +6,17 @@ cluster-scoped request. A part that the audit log lacks is `Missing`, and become
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from functools import cached_property, lru_cache
 
 from msgspec import Struct, field
 
-from replay.json import JSON
+from replay.json import JSON, FieldPath
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+
+_KEY = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
 
 
 class Operation(StrEnum):
@@ -53,7 +57,7 @@ class PossiblyAbsent(Missing, frozen=True):
     object: JSON = None
 
 
-class PartialObject(Struct, frozen=True):
+class PartialObject(Struct, frozen=True, dict=True):
     """An object that is known except for some paths.
 
     `value` is plain JSON with a `Missing` as leaf for each unknown part. The part may have any value or be absent, so
@@ -64,6 +68,44 @@ class PartialObject(Struct, frozen=True):
 
     value: JSON
     missing: tuple[Missing, ...]
+
+    @cached_property
+    def parts(self) -> tuple[tuple[FieldPath, Missing], ...]:
+        """The missing parts with their places: where their own paths lead, otherwise by a search."""
+        parts = []
+        for missing in self.missing:
+            part, value = _part(missing.path), self.value
+            for key in part:
+                if isinstance(value, list):
+                    value = value[key] if isinstance(key, int) and key < len(value) else None
+                else:
+                    value = value.get(key) if isinstance(value, dict) else None
+            # A path no longer leads to its part, so all of them are searched.
+            if value is not missing:
+                return tuple(_missing_parts(self.value, ()))
+            parts.append((part, missing))
+        return tuple(parts)
+
+
+@lru_cache(maxsize=4096)
+def _part(path: str) -> FieldPath:
+    """Return the keys in the path of a `Missing`, after the name of the object: `.spec.volumes[1]['a.b']`."""
+    segments = _KEY.findall(path)
+    return tuple(name or quoted or int(index) for name, index, quoted in segments)
+
+
+def _missing_parts(value: JSON, part: FieldPath) -> Iterator[tuple[FieldPath, Missing]]:
+    """Yield the missing parts of a partly known value with their places."""
+    if isinstance(value, Missing):
+        yield part, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(item, (dict, list, Missing)):
+                yield from _missing_parts(item, (*part, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            if isinstance(item, (dict, list, Missing)):
+                yield from _missing_parts(item, (*part, index))
 
 
 def field_of(obj: JSON | PartialObject, *path: str) -> JSON | Missing:

@@ -16,7 +16,7 @@ from replay.kyverno.kind_selector import KindSelector, parse_kind_selector
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.match import Requester
-from replay.kyverno.wildcard import matches_wildcard
+from replay.kyverno.wildcard import matches_any, matches_wildcard
 
 _FILTER = re.compile(r"\[([^\[\]]*)\]")
 _DNS_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?", re.ASCII)
@@ -90,7 +90,7 @@ class Configuration(Struct, frozen=True, dict=True):
 
     def is_excluded(self, user: Requester) -> bool:
         """Return whether Kyverno ignores the requests of a user. A name with `!` overrides an exclusion."""
-        return not _names(self.included, user) and _names(self.excluded, user)
+        return _names(self.excluded, user) and not _names(self.included, user)
 
     def is_filtered(self, kind: GroupVersionKind, subresource: str, namespace: str, name: str) -> bool:
         """Return whether Kyverno ignores an object. A filter for a namespace also covers the Namespace object."""
@@ -121,12 +121,7 @@ class Configuration(Struct, frozen=True, dict=True):
 
 def _names(patterns: Sequence[Sequence[str]], user: Requester) -> bool:
     values = ((user.username,), user.groups, user.roles, user.cluster_roles)
-    return any(
-        matches_wildcard(pattern, value)
-        for own, candidates in zip(patterns, values, strict=True)
-        for pattern in own
-        for value in candidates
-    )
+    return any(matches_any(own, value) for own, names in zip(patterns, values, strict=True) if own for value in names)
 
 
 def configuration_of(objects: Iterable[JSON]) -> Configuration:

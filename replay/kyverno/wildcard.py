@@ -11,6 +11,8 @@ def matches_wildcard(pattern: str, name: str) -> bool:
     """Return whether a name matches a pattern."""
     if "*" not in pattern and "?" not in pattern:
         return pattern == name
+    if pattern == "*":
+        return True
     # Backtracking would be cubic in the worst case: the pieces between stars are looked for from left to right.
     first, *others = _pieces(pattern)
     start = first.match(name)

@@ -5,13 +5,13 @@ The rules are those of `pkg/cel/policies/*/compiler/policy.go`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from replay.admission.explain.expression import TracedExpressions
-from replay.admission.inputs import Inputs, evaluations
+from replay.admission.inputs import Evaluations, Inputs, evaluations
 from replay.cel.value.values import Value
-from replay.cellib.composition import Evaluated
+from replay.cellib.composition import Evaluated, Evaluation
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression
 from replay.json import JSON
@@ -91,32 +91,41 @@ class PolicyInputs:
             "object": request.object,
             "oldObject": request.old_object,
             "request": request.shown(extracted=mutates),
-            "namespaceObject": request.shown_namespace(),
+            "namespaceObject": request.shown_namespace,
             NOW: request.time,
             **data_bindings(self.answers),
             **context_bindings(reader, namespace, self.answers),
         }
-        self._inputs = Inputs(self.bindings, self.bindings["request"])
-        self._evaluation = evaluations(self._compiler, self._inputs, _BUDGET)
+        self._computed: Mapping[str, Any] = {}
+        self._evaluation: Evaluation | Evaluations | None = None
 
     @property
     def traced(self) -> TracedExpressions:
         """Return an evaluator that keeps the values of all subexpressions."""
         return TracedExpressions(self._compiler, self._inputs)
 
+    @property
+    def _inputs(self) -> Inputs:
+        return Inputs(self.bindings, self.bindings["request"])
+
     def bind(self, name: str, value: Value) -> None:
         """Bind a name to another value for later expressions. Variables that were already computed keep their values."""
-        self.bindings = {**self.bindings, name: value}
-        self._inputs = Inputs(self.bindings, self.bindings["request"])
+        self._begin_again()
+        self.bindings[name] = value
+
+    def _begin_again(self) -> None:
         # Kyverno computes a variable once per request, even if the object changes afterwards.
-        computed = self._evaluation.computed_variables
-        self._evaluation = evaluations(self._compiler, self._inputs, _BUDGET, variables=computed)
+        if self._evaluation is not None:
+            self._computed = self._evaluation.computed_variables
+            self._evaluation = None
+            self.bindings = dict(self.bindings)
 
     def evaluate(self, compiled: CompiledExpression, *, exact: bool = False) -> Evaluated:
         """Evaluate an expression. `exact` asks only the strict engine."""
         if exact:
-            computed = self._evaluation.computed_variables
-            self._evaluation = evaluations(self._compiler, self._inputs, _BUDGET, exact=True, variables=computed)
+            self._begin_again()
+        if self._evaluation is None:
+            self._evaluation = evaluations(self._compiler, self._inputs, _BUDGET, exact=exact, variables=self._computed)
         return self._evaluation.evaluate(compiled)
 
     def value(self, compiled: CompiledExpression, *, exact: bool = False) -> Value:

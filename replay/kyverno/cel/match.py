@@ -5,13 +5,11 @@ They match as on the API server, except for absent objects and namespaces.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from replay.json import JSON
 from replay.kube.admissionregistration import LabelSelector, MatchResources, Rule
 from replay.kube.attributes import Missing, field_of
-from replay.kyverno.cel.request import CELRequest, Object
+from replay.kyverno.cel.request import CELRequest
 from replay.matching.matcher import INTERNAL_ERROR
 from replay.matching.rules import NAMESPACES, RuleKey, matches_rule
 from replay.matching.selectors import EVERYTHING, Labels, MatchSelectorError, Selector, selector_from_label_selector
@@ -31,6 +29,7 @@ class Constraints:
         self._constraints = constraints
         self._namespaces = _selector(constraints.namespace_selector)
         self._objects = _selector(constraints.object_selector)
+        self._has_selectors = not (_is_empty(self._namespaces) and _is_empty(self._objects))
         rules = (*constraints.resource_rules, *constraints.exclude_resource_rules)
         self._is_of_names = any(rule.resource_names for rule in rules)
         self._scopes: dict[RuleKey, bool] = {}
@@ -45,14 +44,16 @@ class Constraints:
         # The rules are cheap, and decide most of the time; Kyverno asks the selectors first, to the same end.
         if not self._is_in_scope(request):
             return False
+        if not self._has_selectors:
+            return True
         is_clustered = not request.namespace and request.resource.resource != NAMESPACES.resource
-        in_namespace = True if is_clustered else _selects(self._namespaces, _namespace_labels, request)
+        in_namespace = True if is_clustered else _selects(self._namespaces, request, "namespace_labels")
         if in_namespace is False:
             return False
         # An object that is absent counts as one without labels.
-        selected = _selects(self._objects, _new_labels, request)
+        selected = _selects(self._objects, request, "labels")
         if selected is not True:
-            old = _selects(self._objects, _old_labels, request)
+            old = _selects(self._objects, request, "old_labels")
             selected = old if old is True or selected is False else selected
         if selected is False:
             return False
@@ -88,49 +89,16 @@ def _selector(selector: LabelSelector) -> Selector | str:
         return str(error)
 
 
-def _selects(
-    selector: Selector | str, labels_of: Callable[[CELRequest], Labels | Missing], request: CELRequest
-) -> bool | Missing:
-    """Return whether a selector selects labels. An invalid selector counts as selecting everything."""
+def _is_empty(selector: Selector | str) -> bool:
+    return not isinstance(selector, str) and selector.is_empty
+
+
+def _selects(selector: Selector | str, request: CELRequest, which: str) -> bool | Missing:
+    """Return whether a selector selects labels of the request. An invalid selector counts as selecting everything."""
     if isinstance(selector, str) or selector.is_empty:
         return True
-    labels = labels_of(request)
+    labels: Labels | Missing = getattr(request, which)
     return labels if isinstance(labels, Missing) else selector.matches(labels)
-
-
-def _new_labels(request: CELRequest) -> Labels | Missing:
-    return _labels(request.object)
-
-
-def _old_labels(request: CELRequest) -> Labels | Missing:
-    return _labels(request.old_object)
-
-
-def _namespace_labels(request: CELRequest) -> Labels | Missing:
-    """Return the labels that the namespace selector sees.
-
-    They are those of the object itself if a Namespace is written. An absent Namespace has only the label with its name.
-    """
-    if (
-        request.resource.resource == NAMESPACES.resource
-        and not request.subresource
-        and request.operation in ("CREATE", "UPDATE")
-    ):
-        return _labels(request.object)
-    if request.namespace_object is None:
-        return {"kubernetes.io/metadata.name": request.namespace}
-    return _labels(request.namespace_object)
-
-
-def _labels(obj: Object) -> Labels | Missing:
-    if isinstance(obj, Missing):
-        return obj
-    labels: JSON | Missing = field_of(obj, "metadata", "labels")
-    if isinstance(labels, Missing):
-        return labels
-    if not isinstance(labels, dict) or not all(isinstance(each, str | Missing | None) for each in labels.values()):
-        return {}  # Go reads labels as texts, or not at all
-    return {key: "" if value is None else value for key, value in labels.items()}
 
 
 def _matches_rules(rules: tuple[Rule, ...], request: CELRequest) -> bool:

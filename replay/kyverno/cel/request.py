@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from replay.admission.alike import PlainBindings, Projection, ProjectionKey
 from replay.cel.value.timestamp import Timestamp
 from replay.json import JSON
-from replay.kube.attributes import Missing, PartialObject
+from replay.kube.attributes import Missing, PartialObject, field_of
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kyverno.rules.errors import UndeterminedError
 from replay.kyverno.rules.go_value import as_map
-from replay.matching.rules import RuleKey
+from replay.matching.rules import NAMESPACES, RuleKey
+from replay.matching.selectors import Labels
 
 if TYPE_CHECKING:
     from replay.kube.attributes import Operation
@@ -48,15 +48,37 @@ class CELRequest:
 
     def with_object(self, value: Object) -> CELRequest:
         """Return the request with another `object`. `request.object` stays the original object."""
-        made = copy(self)
+        made = CELRequest(self.request, self.namespace_object, self.time)
         made.object = value
-        made.plain, made.projections = _Plain(made), {}
         return made
 
     @cached_property
     def rule_key(self) -> RuleKey:
         """Key of the request for match rules."""
         return RuleKey(self.resource, self.subresource, cast("Operation", self.operation), bool(self.namespace))
+
+    @cached_property
+    def labels(self) -> Labels | Missing:
+        """Labels of the object."""
+        return _labels(self.object)
+
+    @cached_property
+    def old_labels(self) -> Labels | Missing:
+        """Labels of the old object."""
+        return _labels(self.old_object)
+
+    @cached_property
+    def namespace_labels(self) -> Labels | Missing:
+        """Labels that a namespace selector sees.
+
+        They are those of the object itself if a Namespace is written. An absent Namespace has only the label with its name.
+        """
+        is_written = self.operation in ("CREATE", "UPDATE") and not self.subresource
+        if self.resource.resource == NAMESPACES.resource and is_written:
+            return self.labels
+        if self.namespace_object is None:
+            return {"kubernetes.io/metadata.name": self.namespace}
+        return _labels(self.namespace_object)
 
     def _extracted(self, obj: Object) -> Object:
         """Return an object with its kind and namespace taken from the request."""
@@ -127,6 +149,7 @@ class CELRequest:
         projected = self.projections[reads]
         return None if projected is None else (projected, self.kind)
 
+    @cached_property
     def shown_namespace(self) -> Object:
         """Return the value of `namespaceObject`."""
         namespace = self.namespace_object
@@ -149,7 +172,18 @@ class _Plain(PlainBindings):
             return request.object
         if name == "oldObject":
             return request.old_object
-        return request.shown(extracted=False) if name == "request" else request.shown_namespace()
+        return request.shown(extracted=False) if name == "request" else request.shown_namespace
+
+
+def _labels(obj: Object) -> Labels | Missing:
+    if isinstance(obj, Missing):
+        return obj
+    labels: JSON | Missing = field_of(obj, "metadata", "labels")
+    if isinstance(labels, Missing):
+        return labels
+    if not isinstance(labels, dict) or not all(isinstance(each, str | Missing | None) for each in labels.values()):
+        return {}  # Go reads labels as texts, or not at all
+    return {key: "" if value is None else value for key, value in labels.items()}
 
 
 def _whole(namespace: JSON) -> JSON:
