@@ -193,6 +193,38 @@ def test_an_object_that_is_known_in_part(tmp_path: Path, metadata: JSON, verdict
     assert _decide(manifests, PartialObject(value, (UNKNOWN,))).verdict is verdict
 
 
+SETS = """
+containers[c] { c := input.review.object.data.list[_] }
+containers[c] { c := input.review.object.data.more[_] }
+"""
+MOUNT = Missing("object.data.list[0].mounts", "the name is random")
+A, B = {"image": "a", "mounts": MOUNT}, {"image": "b", "mounts": MOUNT}
+MEMBERS = [
+    ("a known field of each decides", 'c := containers[_]; c.image == "b"', [A, B], Verdict.DENIED),
+    ("no known field of any violates", 'c := containers[_]; c.image == "x"', [A, B], Verdict.ADMITTED),
+    ("the unknown field decides", 'c := containers[_]; c.mounts == "x"', [A, B], Verdict.UNDETERMINED),
+    ("members that differ are counted", "count(containers) == 2", [A, B], Verdict.DENIED),
+    ("two members may be one", "count(containers) == 2", [A, dict(A)], Verdict.UNDETERMINED),
+    ("a field that may be absent", "count(containers) == 2", [A, {"image": "a"}], Verdict.UNDETERMINED),
+    ("a union", 'c := (containers | {{"image": "c"}})[_]; c.image == "c"', [A], Verdict.DENIED),
+    ("an intersection", "count(containers & {1}) == 0", [A], Verdict.UNDETERMINED),
+    ("a member by its value", '{"image": "c"} == containers[{"image": "c"}]', [A], Verdict.ADMITTED),
+    ("a member that may be this one", 'containers[{"image": "a"}]', [A], Verdict.UNDETERMINED),
+]
+
+
+@pytest.mark.parametrize(("body", "members", "verdict"), [row[1:] for row in MEMBERS], ids=[row[0] for row in MEMBERS])
+def test_a_set_whose_members_are_known_in_part(
+    tmp_path: Path, body: str, members: list[JSON], verdict: Verdict
+) -> None:
+    rego = f'package needs\n{SETS}\nviolation[{{"msg": "no"}}] {{ {body} }}\n'
+    template = yaml.safe_load(TEMPLATE.removesuffix("---\n"))
+    template["spec"]["targets"][0]["rego"] = rego
+    manifests = _load(tmp_path, yaml.safe_dump(template) + "---\n", CONSTRAINT.replace("LABEL", "team"))
+    value = _config_map({}) | {"data": {"list": members}}
+    assert _decide(manifests, PartialObject(value, (MOUNT,))).verdict is verdict
+
+
 def test_webhooks_of_both_sets_are_asked_where_constraints_differ(tmp_path: Path) -> None:
     one = _load(tmp_path / "one", TEMPLATE, CONSTRAINT.replace("LABEL", "team"), MUTATOR)
     same = _load(tmp_path / "same", TEMPLATE, CONSTRAINT.replace("LABEL", "team"), MUTATOR)

@@ -78,7 +78,7 @@ class Context:
         elif kind is dict:
             self.spend(_ENTRY * len(value))
         elif kind is Set:
-            self.spend(_ENTRY * len(value.members))
+            self.spend(_ENTRY * value.size)
         elif kind is int and value > _LARGE:
             self.spend(value.bit_length() // _SHORT)
 
@@ -183,7 +183,7 @@ def values(context: Context, value: Value) -> Iterable[Value]:
         # OPA iterates over objects by key.
         return [value[key] for key in sorted(value)] if len(value) > 1 else list(value.values())
     if kind is Set:
-        context.spend(len(value.members))
+        context.spend(value.size)
         return members_of(value)
     return [item for _, item in entries(context, value)]
 
@@ -198,7 +198,7 @@ def entries(context: Context, value: Value) -> Iterable[tuple[Value, Value]]:
         context.spend(len(value))
         return [(key, value[key]) for key in sorted(value)]
     if kind is Set:
-        context.spend(len(value.members))
+        context.spend(value.size)
         return [(member, member) for member in members_of(value)]
     if kind is Object:
         context.spend(len(value.entries))
@@ -234,8 +234,8 @@ def fields_of(value: Value, keys: tuple[Value, ...]) -> list[Value] | None:
 def is_member(context: Context, value: Value, collection: Value) -> bool:
     """Return whether `value in collection` holds (`topdown/sets.go`, `builtinMember`)."""
     kind = type(collection)
-    if kind is Set:
-        return key_of(value) in collection.members
+    if isinstance(collection, Set):
+        return collection.has(value)
     if kind is list and type(value) is str:
         context.spend(len(collection) >> 3)
         return value in collection

@@ -121,23 +121,89 @@ class Object:
 
 
 class Set:
-    """Set of values."""
+    """Set of values. Members with an unknown part are kept apart: each certainly differs from all other members."""
 
-    __slots__ = ("members",)
+    __slots__ = ("known", "partial")
 
     def __init__(self, values: Iterable[Value] = ()) -> None:
         """Start with these values."""
-        self.members: dict[str | bytes, Value] = {}
+        self.known: dict[str | bytes, Value] = {}
+        self.partial: list[Value] = []
         for value in values:
-            self.members.setdefault(value if type(value) is str else key_of(value), value)
+            self.add(value)
+
+    @property
+    def size(self) -> int:
+        """Number of members."""
+        return len(self.known) + len(self.partial)
+
+    @property
+    def members(self) -> dict[str | bytes, Value]:
+        """Members by key. Raises UnknownTouchedError if one is unknown in part."""
+        for value in self.partial:
+            key_of(value)
+        return self.known
 
     def __getitem__(self, value: Value) -> Value:
-        """Return the value itself if it is a member. Raises KeyError."""
-        return self.members[key_of(value)]
+        """Return the value itself if it is a member. Raises KeyError and UnknownTouchedError."""
+        if not self.has(value):
+            raise KeyError(value)
+        return value
+
+    def has(self, value: Value) -> bool:
+        """Return whether a value is a member. Raises UnknownTouchedError if that is unknown."""
+        try:
+            if key_of(value) in self.known:
+                return True
+            others = self.partial
+        except UnknownTouchedError:
+            if any(value is each for each in self.partial):
+                return True
+            others = [*self.partial, *self.known.values()]
+        for each in others:
+            if not _certainly_differ(value, each):
+                raise UnknownTouchedError(_reason(value) or _reason(each))
+        return False
 
     def add(self, value: Value) -> None:
-        """Add a value."""
-        self.members.setdefault(value if type(value) is str else key_of(value), value)
+        """Add a value. Raises UnknownTouchedError if it may be a member already."""
+        try:
+            key = value if type(value) is str else key_of(value)
+        except UnknownTouchedError:
+            if not self.has(value):
+                self.partial.append(value)
+            return
+        if not self.partial or not self.has(value):
+            self.known.setdefault(key, value)
+
+
+def _reason(value: Value) -> str:
+    """Return why a value is unknown in part, or an empty text if it is known."""
+    try:
+        key_of(value)
+    except UnknownTouchedError as error:
+        return str(error)
+    return ""
+
+
+_ABSENT: Final = object()
+
+
+def _certainly_differ(a: Value, b: Value) -> bool:
+    """Return whether two values differ, whatever their unknown parts are. An unknown field may be absent."""
+    if type(a) is dict and type(b) is dict:
+        pairs = ((a.get(key, _ABSENT), b.get(key, _ABSENT)) for key in a.keys() | b.keys())
+        return any(_certainly_differ(*pair) for pair in pairs)
+    if UnknownValue in (type(a), type(b)):
+        return False
+    if a is _ABSENT or b is _ABSENT:
+        return True
+    if type(a) is list and type(b) is list and UnknownValue not in map(type, (*a, *b)):
+        return len(a) != len(b) or any(map(_certainly_differ, a, b))
+    try:
+        return not equal(a, b)
+    except UnknownTouchedError:
+        return False
 
 
 def key_of(value: Value) -> str | bytes:
@@ -214,12 +280,12 @@ def pairs_of(value: Value) -> list[tuple[Value, Value]]:
 
 def members_of(value: Set) -> list[Value]:
     """Return the members of a set in order."""
-    members = value.members
-    if len(members) < 2:
-        return list(members.values())
-    if all(type(key) is str for key in members):
+    members = value.known
+    if value.size < 2:
+        return [*members.values(), *value.partial]
+    if not value.partial and all(type(key) is str for key in members):
         return sorted(members)
-    return sorted(members.values(), key=ORDER)
+    return sorted([*members.values(), *value.partial], key=ORDER)
 
 
 # The ranks 4 and 5 are those of variables and references, which no value is.
@@ -249,8 +315,20 @@ def compare(a: Value, b: Value) -> int:
         return _compare_all(a, b)
     if rank == 8:
         return _compare_all(members_of(a), members_of(b))
-    ours, theirs = pairs_of(a), pairs_of(b)
-    return _compare_all([part for pair in ours for part in pair], [part for pair in theirs for part in pair])
+    return _compare_pairs(pairs_of(a), pairs_of(b))
+
+
+def _compare_pairs(ours: list[tuple[Value, Value]], theirs: list[tuple[Value, Value]]) -> int:
+    for (key, item), (other, value) in zip(ours, theirs, strict=False):
+        if difference := compare(key, other):
+            _touch(item if difference < 0 else value)  # an unknown field may also be absent
+            return difference
+        if difference := compare(item, value):
+            return difference
+    shared = min(len(ours), len(theirs))
+    for _, item in (*ours[shared:], *theirs[shared:]):
+        _touch(item)
+    return (len(ours) > len(theirs)) - (len(ours) < len(theirs))
 
 
 def _compare_all(ours: list[Value], theirs: list[Value]) -> int:

@@ -322,7 +322,7 @@ def _reachable(graph: Value, initial: Value) -> Value:
     queue = list(iterate(initial))
     while queue:
         node = queue.pop()
-        if key_of(node) in found.members:
+        if found.has(node):
             continue
         edges = step(graph, node)
         if edges is UNDEFINED:

@@ -162,7 +162,7 @@ def _floor(a: int | Number) -> Value:
 
 def _set_of(members: dict[str | bytes, Value]) -> Set:
     found = Set()
-    found.members = members
+    found.known = members
     return found
 
 
@@ -176,7 +176,9 @@ def _and(a: Value, b: Value) -> Value:
 @plain("or", 2)
 def _or(a: Value, b: Value) -> Value:
     if type(a) is Set and type(b) is Set:
-        return _set_of({**b.members, **a.members})
+        if a.partial or b.partial:
+            return Set((*a.known.values(), *a.partial, *b.known.values(), *b.partial))
+        return _set_of({**b.known, **a.known})
     return wrong(a, b)
 
 
@@ -197,12 +199,12 @@ def _intersection(sets: Set) -> Value:
 
 @builtin("union", "t")
 def _union(sets: Set) -> Value:
-    found: dict[str | bytes, Value] = {}
+    found = Set()
     for member in members_of(sets):
         if type(member) is not Set:
             raise BuiltinError
-        found = {**member.members, **found}
-    return _set_of(found)
+        found = _or(found, member)
+    return found
 
 
 def _bits(name: str, function: Callable[[int, int], int]) -> None:
@@ -267,7 +269,7 @@ def _count(value: Value) -> Value:
         # A field with an unknown value may also be absent.
         return len(value) if UnknownValue not in map(type, value.values()) else wrong(*value.values())
     if kind is Set:
-        return len(value.members)
+        return value.size
     return len(value.entries) if kind is Object else wrong(value)
 
 
