@@ -310,6 +310,8 @@ class _Commands(Mapping[str, Any]):
         self._commands: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
+        if name not in _NAMES:
+            raise KeyError(name)
         if name not in self._commands:
             self._commands[name] = _command(name)
         return self._commands[name]

@@ -25,6 +25,13 @@ def test_it_is_the_command() -> None:
     assert run("sql", "--store", "nowhere", "select 1").returncode == 2
 
 
+@pytest.mark.parametrize("name", ["rum", "options"], ids=["mistyped", "a module that is no command"])
+def test_an_unknown_command_is_a_usage_error(name: str) -> None:
+    done = run(name)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Error: No such command '{name}'. Did you mean" in done.stderr
+
+
 # The path of a fork server's socket has a limit: below a long path workers are spawned instead, and import what is run.
 @pytest.mark.slow
 @pytest.mark.parametrize("directory", ["short", "x" * 80], ids=["forkserver", "spawn"])
