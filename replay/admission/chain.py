@@ -426,5 +426,5 @@ def _laid_over(overlay: Overlay, original: Attributes, attributes: Attributes, l
 def _undecided(error: Exception) -> Decision:
     """Return the decision about a request that a Python error ended."""
     text = " ".join(f"{type(error).__name__} {error}".split())[:200]
-    reason = f"the request cannot be decided, its objects are not of the form that their kind has: {text}"
+    reason = f"replay cannot evaluate the request, because an object does not match the schema of its kind: {text}"
     return Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", reason),))

@@ -75,7 +75,9 @@ class ObjectConverter:
             if is_event and not isinstance(obj, PartialObject):
                 return _convert_event(obj, kind)
             versions = f"{attributes.kind.api_version} to {kind.api_version}"
-            return Missing(path, f"only the API server can convert it from {versions}, as which the policy reads it")
+            return Missing(
+                path, f"the policy reads another API version, and only the API server can convert from {versions}"
+            )
 
         return VersionedObjects(kind, convert(attributes.object, "object"), convert(attributes.old_object, "oldObject"))
 

@@ -125,12 +125,12 @@ def _broken(node: _SchemaNode, rule: Mapping[str, JSON], version: KubernetesVers
         return None
     program = _program(text, version)
     if program is None or (uses_old and rule.get("optionalOldSelf")):
-        raise _UnknownRuleError(f"the rule `{text}` is not evaluated")
+        raise _UnknownRuleError(f"replay does not evaluate the rule `{text}`")
     values = {"self": node.value} if node.old is _ABSENT else {"self": node.value, _OLD: node.old}
     bindings = {name: partial_value(_seen(node.schema, value), as_typed=False) for name, value in values.items()}
     result = program.eval(bindings)
     if result.unknown is not None:
-        raise _UnknownRuleError(f"what the rule `{text}` reads is not known")
+        raise _UnknownRuleError(f"the values that the rule `{text}` reads are not known")
     kind = str(node.schema.get("type") or "")
     said = str(rule.get("message") or "").strip()
     if result.error is not None:
@@ -180,7 +180,7 @@ def _seen(schema: JSON, value: JSON) -> JSON:
     if isinstance(value, list):
         return [_seen(schema.get("items"), item) for item in value]
     if isinstance(value, str) and schema.get("format") in _TYPED_TEXTS:
-        raise _UnknownRuleError(f"values of format `{schema['format']}` are not seen as rules see them")
+        raise _UnknownRuleError(f"replay does not evaluate rules on values of format `{schema['format']}`")
     is_number = isinstance(value, int) and not isinstance(value, bool) and schema.get("type") == "number"
     return float(value) if is_number else value
 
@@ -265,9 +265,9 @@ def _unchecked(node: _SchemaNode) -> Iterator[str]:
     for key in (*_UNCHECKED, *choices):
         said = node.schema.get(key)
         if said is not None and (node.before is None or node.before.get(key) != said):
-            yield f"`{key}` of the schema of `{node.path or 'the object'}` is not checked"
+            yield f"replay does not check `{key}` in the schema of `{node.path or 'the object'}`"
     if _has_twins(node):
-        yield f"`{node.path}` has equal items, which its list type does not allow"
+        yield f"`{node.path}` has duplicate items, which its list type does not allow"
 
 
 def _has_twins(node: _SchemaNode) -> bool:

@@ -143,7 +143,7 @@ def _as_cached(
         return _typed_meta(round_trip(schema, param), api_resource)
     except DecodeError as error:
         name = (param.get("metadata") or {}).get("name", "")
-        reason = f"{api_resource.kind.kind} `{name}` of the snapshot is none that a server could have stored: {error}"
+        reason = f"{api_resource.kind.kind} `{name}` of the snapshot is not valid: {error}"
         return Missing("params", reason, "take the snapshot again")
 
 

@@ -44,7 +44,7 @@ def namespace_object(attributes: Attributes) -> JSON | PartialObject | Missing |
         return None
     namespace = attributes.namespace_object
     if namespace is None:
-        return Missing("namespaceObject", f"no namespace `{attributes.namespace}` is known at the time of the request")
+        return Missing("namespaceObject", f"Namespace `{attributes.namespace}` is not known at the time of the request")
     if isinstance(namespace, Missing):
         return namespace
     if isinstance(namespace, PartialObject):

@@ -15,7 +15,7 @@ from replay.kube.attributes import Missing, PartialObject
 from replay.kube.json_patch import JSONPatchError, apply, escaped, tokens
 
 _NOT_CARRIED = Missing(
-    "object", "what a mutating policy changes cannot be told from what the server itself changed before validation"
+    "object", "the log does not show which changes came from a mutating policy and which from the server"
 )
 
 

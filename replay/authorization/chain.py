@@ -88,7 +88,7 @@ class AuthorizerChain:
             missing = (
                 step.missing
                 if step is not None and step.missing
-                else f"the webhook `{decided.decided_by}` was not asked"
+                else f"replay has no answer of the webhook `{decided.decided_by}`"
             )
             return Missing("authorizer", missing)
         return AuthorizationDecision(decided.decision is AuthorizationVerdict.ALLOW, decided.reason, decided.error)
@@ -366,7 +366,7 @@ def _member(
     webhook = authorizer.webhook
     if webhook is None:
         return UnknownMember(
-            authorizer.name, authorizer.type, f"what {authorizer.type} is configured with was not given"
+            authorizer.name, authorizer.type, f"the configuration of the authorizer {authorizer.type} was not given"
         )
     conditions = [compile_condition(version, expression) for expression in webhook.match_conditions or ()]
     return _WebhookMember(

@@ -249,7 +249,7 @@ def _same_rbac(one: AuthorizationSide, other: AuthorizationSide) -> bool:
     return one.rbac is other.rbac and one.deleted == other.deleted
 
 
-_DIFFERENT = Missing("authorizer", "the authorizers of the two sets answer it differently")
+_DIFFERENT = Missing("authorizer", "the authorizers of baseline and candidate decide differently")
 
 
 class SetLister(Struct, frozen=True):

@@ -109,7 +109,7 @@ RBACState = tuple[RBACKey, JSON | PartialObject | Missing]
 
 def _uncovered(kind: GroupVersionKind) -> Missing:
     """Return the Missing for a kind that the snapshot does not cover."""
-    return Missing(kind.kind, f"the snapshot holds no {kind.kind}", _NO_SNAPSHOT)
+    return Missing(kind.kind, f"the snapshot has no objects of kind {kind.kind}", _NO_SNAPSHOT)
 
 
 def _state_at(
@@ -122,8 +122,8 @@ def _state_at(
     return state if state is None else attribute(state, kind.kind)
 
 
-_LOST = "a write to it is not in the log"
-_VANISHED = "a snapshot taken later does not hold it, and the log does not show when it was deleted"
+_LOST = "the log lacks a write to it"
+_VANISHED = "a later snapshot does not have it, and the log does not show its deletion"
 
 
 class ChangingObject:

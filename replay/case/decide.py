@@ -29,8 +29,8 @@ from replay.kube.schema import Schemas
 
 _NOBODY_SAYS = Missing(
     "authorizer",
-    "the case says nothing of the authorizer",
-    "give `authorizer:` with the answers, or RBAC objects among `objects:`",
+    "the case has no authorizer",
+    "give `authorizer:` with its answers, or RBAC objects in `objects:`",
 )
 
 

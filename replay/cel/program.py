@@ -129,5 +129,5 @@ class Program:
         except UndeterminedError as error:
             value = Unknown((UndeterminedValue(str(error)),))
         except MemoryError:
-            value = Unknown((UndeterminedValue("it takes more memory than there is"),))
+            value = Unknown((UndeterminedValue("it needs more memory than there is"),))
         return EvalResult(value, tracker.cost)

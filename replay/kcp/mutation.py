@@ -127,7 +127,7 @@ _OF_BINDING: tuple[tuple[str, ...], ...] = (("metadata", "labels", _EXPORT), ("m
 _OF_LOGICAL_CLUSTER: tuple[tuple[str, ...], ...] = (("metadata", "finalizers"), ("status",))
 _ESCAPED = re.compile(r"[<>&\u2028\u2029]")
 """Characters that Go escapes in JSON."""
-_UNSEEN = Missing("", "a plugin of kcp sets it, and a request that stored nothing does not show to what")
+_UNSEEN = Missing("", "a kcp plugin sets it, and the log does not show the value for a request that stored nothing")
 
 BY_STORAGE = ("metadata", "annotations", CLUSTER)
 """The path that the storage sets on every object of a workspace."""

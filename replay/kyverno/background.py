@@ -132,7 +132,7 @@ class BackgroundScan:
             return None if result is None else result.rule
         if isinstance(policy, ImagePolicy):
             if policy.concerns(request, reader):
-                raise UndeterminedError("it verifies images, which only their registry can answer")
+                raise UndeterminedError("it verifies images, which only the image registry can answer")
             return None
         if policy.namespace or policy.spec.mutates_existing:
             return None

@@ -50,19 +50,19 @@ class ListedCluster:
         elif parts[:1] == ["apis"] and len(parts) > 3:
             group, version, rest = parts[1], parts[2], parts[3:]
         else:
-            return Missing("apiCall", "the path names no resource")
+            return Missing("apiCall", "the URL path of the call is not that of a resource")
         namespace = None
         if rest[0] == "namespaces" and len(rest) > 2:
             namespace, rest = rest[1], rest[2:]
         if len(rest) > 2:
-            return Missing("apiCall", "a subresource is not answered")
+            return Missing("apiCall", "replay does not answer calls to subresources")
         resource = self._discovery.resource(GroupVersionResource(group, version, rest[0]))
         if resource is None:
             return None
         query = parse_qsl(url.query, keep_blank_values=True)
         if len(rest) == 2:
             found = _whole(self._lister.get(resource.kind, namespace or "", rest[1]))
-            return Missing("apiCall", "a query is not answered") if query else found
+            return Missing("apiCall", "replay does not answer calls with query parameters") if query else found
         return self._listed(resource, namespace, query)
 
     def _listed(self, resource: APIResource, namespace: str | None, query: Sequence[tuple[str, str]]) -> JSON | Missing:
@@ -85,13 +85,13 @@ class ListedCluster:
             return None
         selected = spec.get("kubernetesResource")
         if selected is None:
-            return Missing("globalReference", "the entry calls an API")
+            return Missing("globalReference", "the GlobalContextEntry calls an API")
         resource = GroupVersionResource(
             selected.get("group") or "", selected.get("version") or "", selected.get("resource") or ""
         )
         found = self._discovery.resource(resource)
         if found is None:
-            return Missing("globalReference", "the entry names a resource that is not known")
+            return Missing("globalReference", "the resource of the GlobalContextEntry is not known")
         items = self._items(found.kind, selected.get("namespace") or None)
         if isinstance(items, Missing) or not projection:
             return items
@@ -124,12 +124,12 @@ def _selected(items: Sequence[JSON], query: Sequence[tuple[str, str]]) -> list[J
             elif name == "fieldSelector":
                 terms = parse_field_selector(text)
                 if any(term.key not in _FIELDS for term in terms):
-                    return Missing("apiCall", f"a list with the field selector `{text}` is not answered")
+                    return Missing("apiCall", f"replay does not answer lists with the field selector `{text}`")
                 selected = [each for each in selected if all(term.matches(_fields(each)) for term in terms)]
             else:
-                return Missing("apiCall", f"a list with `{name}` is not answered")
+                return Missing("apiCall", f"replay does not answer lists with the parameter `{name}`")
         except SelectorError:
-            return Missing("apiCall", f"the API server does not take `{name}={text}`")
+            return Missing("apiCall", f"the API server does not accept `{name}={text}`")
     return selected
 
 
@@ -161,7 +161,7 @@ def requester_of(request: Mapping[str, Any], lister: Lister, *, reads_roles: boo
     bindings, cluster_bindings = lister.list(_ROLE_BINDING, None), lister.list(_CLUSTER_ROLE_BINDING, None)
     if isinstance(bindings, Missing) or isinstance(cluster_bindings, Missing):
         reasons = [each.reason for each in (bindings, cluster_bindings) if isinstance(each, Missing)]
-        return Requester(info.username, info.groups, unknown=f"the roles of the user: {reasons[0]}")
+        return Requester(info.username, info.groups, unknown=f"the roles of the user are not known: {reasons[0]}")
     roles: set[str] = set()
     cluster_roles: set[str] = set()
     for binding in map(_certain, bindings):

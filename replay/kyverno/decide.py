@@ -189,7 +189,7 @@ class _Decider:
 
 
 def _clock() -> Any:
-    raise UndeterminedError("the time of the request is not given")
+    raise UndeterminedError("the time of the request is not known")
 
 
 def _matches_conditions(policy: Mapping[str, Any], request: Request) -> bool:

@@ -82,7 +82,7 @@ def _outcome(response: RuleResponse, *, fails: bool, enforces: bool) -> str:
 def explained_generation(made: Generation) -> BindingExplanation:
     """Return an explanation of the objects that a GeneratingPolicy would create after a request."""
     if made.unknown:
-        return BindingExplanation("", outcome=f"makes objects afterwards, which are not known: {made.unknown}")
+        return BindingExplanation("", outcome=f"creates objects afterwards, which are not known: {made.unknown}")
     if made.error:
         return BindingExplanation("", outcome=f"makes nothing: {made.error}")
     names = [

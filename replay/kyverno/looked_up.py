@@ -87,4 +87,4 @@ class LookedUpLister:
     def _unread(self, kind: GroupVersionKind) -> Missing | None:
         if (kind.group, kind.kind) in self._kinds:
             return None
-        return Missing(kind.kind, f"no policy names {kind.kind} as it stands, so that its objects were not read")
+        return Missing(kind.kind, f"no policy names the kind {kind.kind} literally, so replay did not read its objects")

@@ -14,7 +14,7 @@ from replay.kyverno.rules.errors import UndeterminedError
 _SECOND: Final = 10**9
 _LAST: Final = 253_402_300_799 * _SECOND
 """End of the year 9999, in nanoseconds. A later time counts as unknown."""
-_NO_TIME: Final = "the time of the request is not given"
+_NO_TIME: Final = "the time of the request is not known"
 _Answer = TypeVar("_Answer")
 
 
@@ -53,7 +53,7 @@ class Moment:
         start, end = _span(lister)
         if start == end or self._at(lister, decide, is_end=True) == first:
             return first
-        return Missing("webhook", "it depends on the very instant of the request")
+        return Missing("webhook", "it depends on the exact time of the request")
 
     def begin(self, lister: Lister, decide: Callable[[], _Answer]) -> _Answer:
         """Return the decision at the start of a request."""

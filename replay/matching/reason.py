@@ -109,7 +109,7 @@ def _failure(rule: Rule, key: RuleKey, name: str) -> tuple[int, str]:
         return 0, ""
     what = _resource_text(key)
     if not _has(rule.api_versions, resource.version):
-        return 1, f"{what} is asked for in version {resource.version}, the rule has {', '.join(rule.api_versions)}"
+        return 1, f"the request uses version {resource.version} of {what}, the rule has {', '.join(rule.api_versions)}"
     if not _has(rule.operations, key.operation):
         return 2, f"the operation is {key.operation}, the rule for {what} has {', '.join(rule.operations)}"
     if not matches_rule(rule, key):

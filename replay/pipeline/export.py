@@ -108,16 +108,16 @@ class Exporter(Struct, frozen=True, dict=True):
         Raise UnrepresentableError if no case can express it.
         """
         if request.reached is not Reached.VALIDATION:
-            raise UnrepresentableError(f"the request came to no policy: {request.reached_reason}")
+            raise UnrepresentableError(f"the request reached no policy: {request.reached_reason}")
         if request.otherwise is not None:
-            raise UnrepresentableError("the log leaves open whether the request created its object or changed it")
+            raise UnrepresentableError("the log does not show whether the request created or updated its object")
         lister = RecordingLister(self.job.cluster.at(request.record))
         original, attributes = _both(request)
         decision = self._chain.decide(original, attributes, lister)[self.index]
         validated = self._chain.validated(original, attributes, lister)[self.index]
         if lister.missing and not self._is_certain(decision):
             raise UnrepresentableError(
-                f"no case can say what is not known of other objects: {lister.missing[0].reason}"
+                f"a case cannot describe unknown parts of other objects: {lister.missing[0].reason}"
             )
         redactor = redactor_of(request, redact=self.redact)
         exported = Exported(

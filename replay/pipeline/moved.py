@@ -54,5 +54,5 @@ def newly_asked(
                 if requests and webhook.name not in asked:
                     yield (
                         f"`{webhook.name}` is static in the candidate, so it is also asked about policies and webhook configurations:"
-                        f" {requests:,} of the log's requests, and what it answers is not known"
+                        f" {requests:,} of the log's requests, and its answer is not known"
                     )

@@ -250,9 +250,7 @@ def _namespace(name: str, lister: Lister) -> JSON | Missing | None:
     if not name:
         return None
     namespace = lister.get(_NAMESPACE, "", name)
-    return (
-        Missing("namespaceObject", f"the namespace {name} is not in the snapshot") if namespace is None else namespace
-    )
+    return Missing("namespaceObject", f"Namespace `{name}` is not in the snapshot") if namespace is None else namespace
 
 
 def _groups(user: str) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ class VerifyJob(Struct, frozen=True, dict=True):
         ):
             return "the request was tried again after a conflict: the annotations are those of its first attempt"
         if any(_overlap(other, record, NAMESPACE_DELAY) for other in self._namespaces.get(record.namespace, ())):
-            return "its namespace was changing"
+            return "another request changed its namespace at the same time"
         return ""
 
 

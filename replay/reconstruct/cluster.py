@@ -46,7 +46,9 @@ NONE_UNLESS_SHOWN = frozenset({LIMIT_RANGE, RESOURCE_QUOTA})
 MOST_HISTORIES = 1024
 """Number of histories that a process caches: memory cannot hold all of a large log."""
 
-_OPEN = Missing("", "its state before the log begins is not known", "give a snapshot taken before the log begins")
+_OPEN = Missing(
+    "", "the log does not show the object before its first write", "give a snapshot taken before the log begins"
+)
 _NO_DELETIONS = CollectionDeletions()
 
 
@@ -273,7 +275,7 @@ def _by_object(records: Iterable[RequestRecord]) -> Writes:
     return records_by_object
 
 
-_CHANGING = "it was changing at the time of the request"
+_CHANGING = "another request changed the object at the same time"
 
 
 class Listing:
@@ -321,7 +323,7 @@ class ClusterLister(Struct, frozen=True):
                 return None
             return Missing(
                 kind.kind,
-                f"{kind.kind} `{_named(namespace, name)}` is in neither snapshot nor log",
+                f"neither the snapshot nor the log has {kind.kind} `{_named(namespace, name)}`",
                 "give a snapshot of the cluster (--cluster)",
             )
         states = _states(history, self.start, self.end)
@@ -344,7 +346,9 @@ class ClusterLister(Struct, frozen=True):
         is_known = self.cluster.is_covered(kind) or kind in self.cluster.without_default
         if not is_known and not (namespace and self.cluster.begins_by(namespace, self.start)):
             return Missing(
-                kind.kind, f"the snapshot holds no {kind.kind}", "give a snapshot of the cluster (--cluster)"
+                kind.kind,
+                f"the snapshot has no objects of kind {kind.kind}",
+                "give a snapshot of the cluster (--cluster)",
             )
         listing = self.cluster.listing(kind, namespace)
         return listing.between(self.start, self.end, lambda: self._listed(kind, listing.keys))
@@ -380,7 +384,9 @@ def _states(history: History, start: int, end: int) -> list[Known | Missing]:
     if len(places) > 1 and _is_absent(history, places[0]) and settled[0] >= places[1]:
         places = places[1:]
     if settled[0] < 0 and not _creates(history, 0):
-        return [Missing("", "it was changing at the time, and what it was before is not known")]
+        return [
+            Missing("", "another request changed the object at the same time, and the log does not show it before that")
+        ]
     states = [history.after(place) for place in places]
     if _is_absent(history, places[-1]) and len(places) > 1:
         states = states[:-1]

@@ -18,11 +18,11 @@ def deleted_items(exchange: Exchange) -> Iterator[Known | Missing]:
     Yields one `Missing` if the response does not list them: then neither their number nor their names are known.
     """
     if exchange.response.shape(exchange.kind) is not BodyShape.LIST:
-        reason = f"which objects were deleted is not recorded at level {exchange.record.level}"
+        reason = f"audit level {exchange.record.level} does not record which objects a deletecollection deletes"
         if exchange.response.fault:
             reason = exchange.response.fault
         elif exchange.succeeded and exchange.record.level == "RequestResponse":
-            reason = "the response does not list the objects that were deleted"
+            reason = "the response does not list the deleted objects"
         yield Missing("", reason, RECORD_RESPONSES)
         return
     kind = exchange.parent_kind

@@ -49,9 +49,9 @@ def original_of_apply(exchange: Exchange) -> Known | Missing:
     It is the response without system fields.
     """
     if not (exchange.succeeded and exchange.shape is BodyShape.OBJECT):
-        return Missing("", "an apply configuration is defaulted by the server, and the response is not the object")
+        return Missing("", "the server sets defaults in an applied object, and the response does not show the object")
     if exchange.record.resource in _SET_BY_STRATEGY:
-        return Missing("", "what the server itself sets on creation cannot be told from what the client applied")
+        return Missing("", "the response does not show which fields the client applied and which the server set")
     original = Known(exchange.response.json, Basis.RECONSTRUCTED)
     for name in ("uid", "creationTimestamp", "generation", "resourceVersion"):
         original = original.without(("metadata", name))
@@ -70,14 +70,14 @@ def original_of_patch(
         return _original_by_patch(exchange, old, schemas)
     original = validated.as_basis(Basis.RECONSTRUCTED)
     if isinstance(old, Missing) or old.value is None:
-        original = original.with_holes([Hole(_GENERATION, "the generation before the request is not known")])
+        original = original.with_holes([Hole(_GENERATION, "the log does not show the generation before the request")])
     elif get(old.value, _GENERATION) is not None:
         hole = next((hole for hole in old.holes if hole.path == _GENERATION), None)
         original = (
             original.with_holes([hole]) if hole else original.with_value(_GENERATION, get(old.value, _GENERATION))
         )
     if exchange.record.subresource == "scale":
-        original = original.with_holes([Hole(_MANAGED, "managedFields of a Scale are not recorded")])
+        original = original.with_holes([Hole(_MANAGED, "the log does not show the managedFields of a Scale")])
     return original
 
 
@@ -88,7 +88,7 @@ def _original_by_patch(exchange: Exchange, old: Known | Missing, schemas: Schema
     """
     original = patched(exchange, old, schemas)
     if isinstance(original, Missing):
-        reason = "a mutator of the time may have changed the object, and what it was before is not known"
+        reason = "a mutating policy or webhook may have changed the object, and the object before that is not known"
         return Missing("", f"{reason}: {original.reason}", original.fix)
     managed = get(exchange.response.json, _MANAGED)
     return original if managed is None else original.with_value(_MANAGED, managed)
@@ -110,14 +110,18 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
 ) -> Known | Missing:
     """Return the result of a patch; parts that cannot be computed are holes. `schemas` are those of the cluster."""
     if isinstance(old, Missing):
-        return Missing("", f"a patch is recorded, and what it was applied to is not known: {old.reason}", old.fix)
+        return Missing("", f"the log has the patch, but the object before it is not known: {old.reason}", old.fix)
     if old.value is None:
-        return Missing("", "a patch is recorded, and the object that it was to create is not")
+        return Missing("", "the log has the patch, but not the object that it creates")
     patch, form = exchange.request.json, form_of(exchange)
     if patch is None:
-        return Missing("", exchange.request.fault or "the patch is not recorded", "record the request")
+        return Missing(
+            "",
+            exchange.request.fault or "the log does not have the patch",
+            "audit this resource at level Request or RequestResponse",
+        )
     base = old.as_basis(Basis.RECONSTRUCTED)
-    holes = [Hole(_MANAGED, "managedFields of a request that stored nothing are not recorded")]
+    holes = [Hole(_MANAGED, "the log does not show managedFields for a request that stored nothing")]
     try:
         _check_lists(patch, base)
         if form is PatchForm.APPLY:
@@ -125,7 +129,7 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
         after = after_patch(exchange, old.value, strategic=shown_form(exchange, old.value))
         return Known(after, Basis.RECONSTRUCTED, base.holes).with_holes(holes)
     except ApplyConflictError:
-        return Missing("", "the apply conflicts with other managers of the object that the log tells of")
+        return Missing("", "the apply conflicts with other field managers of the object")
     except UnappliedPatchError as error:
         if form is PatchForm.APPLY:
             return Missing("", str(error))
@@ -141,7 +145,7 @@ def _check_lists(patch: JSON, old: Known) -> None:
     """Raise `UnappliedPatchError` if a patch may move a partly known list item."""
     items = [hole.path for hole in old.holes if any(isinstance(part, int) for part in hole.path)]
     if any(item[: len(path)] == path for item in items for path in touched(patch)):
-        raise UnappliedPatchError("the patch changes a list of which an item is not known")
+        raise UnappliedPatchError("the patch changes a list with an item that is not known")
 
 
 _NAMES = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))

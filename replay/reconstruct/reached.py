@@ -42,12 +42,14 @@ APPLY_CONFLICT = "Apply failed with "
 _CONFLICTS_BEFORE = {
     "delete": ("in the precondition (", "its precondition failed"),
     "update": ("Precondition failed: UID", "its precondition failed"),
-    "patch": (APPLY_CONFLICT, "other managers own fields that it applies"),
+    "patch": (APPLY_CONFLICT, "other field managers own fields that it applies"),
 }
 """The texts of conflicts that come before admission, by verb.
 
 They come from `rest.BeforeDelete`, `storage.Preconditions.Check` and `patcher.applyPatch`.
 """
+NAMESPACE_ABSENT = "its namespace did not exist"
+NAMED_ABSENT = "an object that it names did not exist"
 BAD_REQUEST, FORBIDDEN, CONFLICT, INVALID, SERVER_FAILED = 400, 403, 409, 422, 500
 
 
@@ -74,7 +76,7 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
         return _SUCCEEDED
     annotations = annotations_of(record)
     if annotations.get("authorization.k8s.io/decision") == "forbid":
-        return RequestProgress(Reached.FAILED_BEFORE, "the authorizer refused it")
+        return RequestProgress(Reached.FAILED_BEFORE, "the authorizer denied it")
     if _POLICY_DENIAL.search(record.status_message):
         return RequestProgress(Reached.VALIDATION, "a validating policy denied it")
     if _MUTATING_POLICY_DENIAL.search(record.status_message):
@@ -84,7 +86,7 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
     if record.code == 0:
         if exchange.is_connect:
             return RequestProgress(Reached.VALIDATION, "the connection was opened")
-        return RequestProgress(Reached.UNKNOWN, exchange.response.fault or "its response is not recorded")
+        return RequestProgress(Reached.UNKNOWN, exchange.response.fault or "the log does not have its response")
     if exchange.is_connect:
         return _connected(record.code, record.status_message)
     return _by_message(record.code, record.status_message, record.resource) or _by_code(exchange)
@@ -93,7 +95,9 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
 def _connected(code: int, message: str) -> RequestProgress:
     """Return how far a CONNECT got. It runs admission before it looks at the object (`handlers.ConnectResource`)."""
     if code in (401, 403) or "admission webhook" in message:
-        return RequestProgress(Reached.UNKNOWN, f"it failed with {code}, and the log does not tell where")
+        return RequestProgress(
+            Reached.UNKNOWN, f"it failed with {code}, and the log does not show whether before or after the policies"
+        )
     return RequestProgress(Reached.VALIDATION, "it failed after admission")
 
 
@@ -105,22 +109,22 @@ def _by_message(  # noqa: PLR0911 - one return per message
         is_late = wording.phase is RefusalPhase.AFTER_VALIDATION
         reached = Reached.VALIDATION if is_late else Reached.FAILED_BEFORE
         when = "after the policies" if is_late else "before the policies"
-        return RequestProgress(reached, f"{wording.plugin} refused it, which runs {when}", wording.plugin)
+        return RequestProgress(reached, f"{wording.plugin} denied it, and runs {when}", wording.plugin)
     if code == FORBIDDEN and _ESCALATION.search(message):
         return RequestProgress(
-            Reached.FAILED_BEFORE, "RBAC's escalation check refused it, which runs before the policies"
+            Reached.FAILED_BEFORE, "the RBAC escalation check denied it, and runs before the policies"
         )
     if message.startswith(UNRESOLVED):
         return RequestProgress(
-            Reached.FAILED_BEFORE, "RBAC's escalation check did not find a role, which runs before the policies"
+            Reached.FAILED_BEFORE, "the RBAC escalation check did not find a role, and runs before the policies"
         )
     if message.startswith(UNTYPED):
-        return RequestProgress(Reached.FAILED_BEFORE, "what it applies does not fit the kind of the object")
+        return RequestProgress(Reached.FAILED_BEFORE, "the applied object does not match the schema of its kind")
     if code == 404 and message.startswith('namespaces "'):
-        return RequestProgress(Reached.FAILED_BEFORE, "its namespace did not exist")
+        return RequestProgress(Reached.FAILED_BEFORE, NAMESPACE_ABSENT)
     if "admission webhook" in message:
         return RequestProgress(
-            Reached.UNKNOWN, "a webhook refused it, and the log does not tell a mutating from a validating one"
+            Reached.UNKNOWN, "a webhook denied it, and the log does not show whether a mutating or a validating one"
         )
     return None
 
@@ -151,25 +155,25 @@ def _by_code(  # noqa: PLR0911 - one return per code
     record = exchange.record
     code, creates = record.code, record.verb == "create"
     if code in (400, 401, 405, 406, 413, 415, 431):
-        return RequestProgress(Reached.FAILED_BEFORE, f"it was refused with {code} before admission")
+        return RequestProgress(Reached.FAILED_BEFORE, f"it failed with {code} before admission")
     if code == 403:
-        return RequestProgress(Reached.UNKNOWN, "it was forbidden, and the log does not tell by what")
+        return RequestProgress(Reached.UNKNOWN, "it was forbidden, and the log does not show by what")
     if code == 429:
         if record.subresource == "eviction" and "disruption budget" in record.status_message:
-            return RequestProgress(Reached.VALIDATION, "the disruption budget is looked at after admission")
-        return RequestProgress(Reached.FAILED_BEFORE, "it was rejected under load")
+            return RequestProgress(Reached.VALIDATION, "the server checks the disruption budget after admission")
+        return RequestProgress(Reached.FAILED_BEFORE, "the server rejected it because of load")
     if creates and record.subresource in ("binding", "eviction") and code in (404, 409):
-        return RequestProgress(Reached.VALIDATION, "the pod is looked at after admission")
+        return RequestProgress(Reached.VALIDATION, "the server reads the pod after admission")
     if creates and not record.subresource and _is_of_storage(record):
-        return RequestProgress(
-            Reached.VALIDATION, "only the storage finds that an object exists, or that it names a version"
-        )
+        return RequestProgress(Reached.VALIDATION, "the storage layer rejected it, after admission")
     if creates and code == 404:
-        return RequestProgress(Reached.FAILED_BEFORE, "what it names did not exist")
+        return RequestProgress(Reached.FAILED_BEFORE, NAMED_ABSENT)
     if code == 422 and creates:
         return RequestProgress(Reached.FAILED_BEFORE, "the object was invalid")
     if code >= 500:
-        return RequestProgress(Reached.UNKNOWN, f"it failed with {code}, and the log does not tell where")
+        return RequestProgress(
+            Reached.UNKNOWN, f"it failed with {code}, and the log does not show whether before or after the policies"
+        )
     return None
 
 
@@ -231,11 +235,11 @@ def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
     if record.code == 422:
         # An update with a conflict is tried again on the new object, and policies ran for the first attempt.
         if _is_contended(exchange, olds.history):
-            return RequestProgress(
-                Reached.UNKNOWN, "it was invalid, perhaps only when it was tried again after a conflict"
-            )
+            return RequestProgress(Reached.UNKNOWN, "the object was invalid, possibly only in a retry after a conflict")
         return RequestProgress(Reached.FAILED_BEFORE, "the object was invalid")
-    return RequestProgress(Reached.UNKNOWN, f"it failed with {record.code}, and the log does not tell where")
+    return RequestProgress(
+        Reached.UNKNOWN, f"it failed with {record.code}, and the log does not show whether before or after the policies"
+    )
 
 
 def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress | None:
@@ -251,9 +255,13 @@ def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress |
     is_known = stored is not None and olds.history.index_of(exchange) is None
     # A deletion that stored nothing answers with a revision that another write stored.
     if is_known or deletion_began_before(exchange.response.metadata, exchange.record.received):
-        return RequestProgress(Reached.FAILED_BEFORE, "its graceful deletion was under way, so that nothing was asked")
+        return RequestProgress(
+            Reached.FAILED_BEFORE, "the object was already being deleted, so the server ran no admission"
+        )
     if not olds.trusted:
-        return RequestProgress(Reached.UNKNOWN, "its graceful deletion may have been under way")
+        return RequestProgress(
+            Reached.UNKNOWN, "the object may already have been in deletion, so the server may have run no admission"
+        )
     return None
 
 
@@ -267,7 +275,7 @@ def _not_found(exchange: Exchange, history: History) -> RequestProgress:
     is_settled = isinstance(state, Missing) and history.trusted and not _is_contended(exchange, history)
     if state is None or is_settled or (isinstance(state, Known) and state.value is None):
         return RequestProgress(Reached.FAILED_BEFORE, "the object did not exist")
-    return RequestProgress(Reached.UNKNOWN, "the object was deleted at the same time")
+    return RequestProgress(Reached.UNKNOWN, "another request deleted the object at the same time")
 
 
 def _conflicted(exchange: Exchange, history: History) -> RequestProgress:
@@ -280,15 +288,17 @@ def _conflicted(exchange: Exchange, history: History) -> RequestProgress:
     if sign and sign in record.status_message:
         return RequestProgress(Reached.FAILED_BEFORE, reason)
     if record.verb == "delete":
-        return RequestProgress(Reached.UNKNOWN, "the object was changed at the same time")
+        return RequestProgress(Reached.UNKNOWN, "another request changed the object at the same time")
     named = sent_revision(exchange)
     # Without a version, only storage can find a conflict.
     if named is None:
-        return RequestProgress(Reached.VALIDATION, "it named no version, and was overtaken only when it was stored")
+        return RequestProgress(
+            Reached.VALIDATION, "it has no resourceVersion, so only the storage layer found the conflict"
+        )
     newer = [effect for effect in history.effects if effect.revision is not None and effect.revision > named]
     if any(effect.end < record.received for effect in newer):
-        return RequestProgress(Reached.FAILED_BEFORE, "the object had been changed before")
-    return RequestProgress(Reached.UNKNOWN, "the object was changed at the same time")
+        return RequestProgress(Reached.FAILED_BEFORE, "an earlier request had changed the object")
+    return RequestProgress(Reached.UNKNOWN, "another request changed the object at the same time")
 
 
 def _is_contended(exchange: Exchange, history: History) -> bool:

@@ -30,7 +30,7 @@ from replay.reconstruct.server.options import connect_object
 from replay.reconstruct.server.strategy import after_create, after_update, as_validated
 
 NULL = Known(None, Basis.RECORDED)
-NOT_ASKED = Missing("", "the object before mutation was not asked for")
+NOT_ASKED = Missing("", "replay did not rebuild the object before mutation")
 _REVISION = ("metadata", "resourceVersion")
 _AS_SENT = frozenset({"binding", "eviction"})
 """Subresources whose object passes through no strategy before validation."""
@@ -158,4 +158,6 @@ def _with_old_revision(new: Known, old: Known | Missing, exchange: Exchange) -> 
     named = sent_revision(exchange)
     if named is not None:
         return new.with_value(_REVISION, str(named))
-    return new.with_holes([Hole(_REVISION, "the resourceVersion before the request is not known", RECORD_RESPONSES)])
+    return new.with_holes(
+        [Hole(_REVISION, "the log does not show the resourceVersion before the request", RECORD_RESPONSES)]
+    )

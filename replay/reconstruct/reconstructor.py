@@ -133,7 +133,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
         how_far = progress_of(exchange, olds)
         if how_far.reached is Reached.FAILED_BEFORE and self.plugins:
             plugin = refused_by(exchange.record.status_message, exchange.record.resource)
-            return RequestProgress(Reached.VALIDATION, f"{plugin} refused it") if plugin in self.plugins else how_far
+            return RequestProgress(Reached.VALIDATION, f"{plugin} denied it") if plugin in self.plugins else how_far
         return how_far
 
     def on_another(self, exchange: Exchange, rebuilt: Rebuilt) -> ReplayRequest:
@@ -263,11 +263,11 @@ class Reconstructor(Struct, frozen=True, dict=True):
         for number, item in enumerate(deleted_items(exchange)):
             pending = isinstance(item, Known) and is_pending(item.value, exchange.request.json)
             how_far = (
-                RequestProgress(Reached.FAILED_BEFORE, "its graceful deletion was under way") if pending else logged
+                RequestProgress(Reached.FAILED_BEFORE, "the object was already being deleted") if pending else logged
             )
             if isinstance(item, Missing) and exchange.succeeded:
                 how_far = RequestProgress(
-                    Reached.UNKNOWN, "the objects that it deleted are not recorded, and without any it asks no policy"
+                    Reached.UNKNOWN, "the log does not list the deleted objects, and if there were none, no policy ran"
                 )
             request = self._with_attributes(exchange, Rebuilt(Operation.DELETE, NULL, item, NULL), lister, how_far)
             request.item = number
@@ -334,7 +334,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
 def _unusable(exchange: Exchange) -> str:
     """Return why a request cannot be used."""
     fault = exchange.request.fault or exchange.response.fault
-    return fault or "a body of the request, or of one before it, is not of the form that its kind has"
+    return fault or "a body of this or an earlier request does not match the schema of its kind"
 
 
 _OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deletecollection": Operation.DELETE}
@@ -372,6 +372,8 @@ def _namespace_object(record: RequestRecord, lister: ClusterLister) -> Known | M
     namespace = lister.known(NAMESPACE, "", record.namespace)
     if namespace is None:
         return Missing(
-            "", f"Namespace `{record.namespace}` is in neither snapshot nor log", "give a snapshot (--cluster)"
+            "",
+            f"neither the snapshot nor the log has Namespace `{record.namespace}`",
+            "give a snapshot of the cluster (--cluster)",
         )
     return namespace

@@ -13,11 +13,11 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.server.options import delete_options, write_options
 
-_NOT_TOLD = "the log has no audit events, and its entries do not tell it"
-_UNKNOWN_KIND = "the kind of the resource is not known"
+_NOT_TOLD = "the log does not have this field, because its entries are not audit events"
+_UNKNOWN_KIND = "the kind of this resource is not known"
 _GIVE_KIND = "give a snapshot with its CustomResourceDefinition"
 NO_KIND = f"{_UNKNOWN_KIND}: {_GIVE_KIND}"
-RECORD_EVENTS = "read the audit events of the API server"
+RECORD_EVENTS = "use the audit log of the API server"
 
 
 def user_of(record: RequestRecord) -> UserInfo:
@@ -72,7 +72,7 @@ def _with_precondition(exchange: Exchange, options: JSON, old: Known | Missing) 
         return options
     uid = None if isinstance(old, Missing) else get(old.value, ("metadata", "uid"))
     if not isinstance(uid, str):
-        return Missing("request.options", "the uid of the deleted namespace is not known")
+        return Missing("request.options", "the log does not show the uid of the deleted namespace")
     return {**options, "preconditions": {**(options.get("preconditions") or {}), "uid": uid}}
 
 
@@ -123,4 +123,6 @@ def missing_name(exchange: Exchange, name: str) -> tuple[Missing, ...]:
         return ()
     if exchange.succeeded and exchange.shape is BodyShape.OBJECT:
         return ()  # reviews have none
-    return (Missing("request.name", "the name was generated, and the response is not recorded", RECORD_RESPONSES),)
+    return (
+        Missing("request.name", "the server generated the name, and the log has no response body", RECORD_RESPONSES),
+    )

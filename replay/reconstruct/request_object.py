@@ -13,7 +13,7 @@ from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known
 
-RECORD_REQUESTS = "record the requests to this resource (level Request)"
+RECORD_REQUESTS = "audit this resource at level Request or RequestResponse"
 _SYSTEM_FIELDS = (
     "uid",
     "creationTimestamp",
@@ -35,9 +35,9 @@ def sent_object(exchange: Exchange, *, creating: bool, created: JSON = None) -> 
         return _unrecorded(exchange)
     kind = exchange.kind
     if kind is None or body.get("kind") != kind.kind:
-        return Missing("", "the request's body is not of the kind that the resource has")
+        return Missing("", "the request body has another kind than the resource")
     if body.get("apiVersion") != kind.api_version and exchange.request.shape(kind) is BodyShape.OTHER_VERSION:
-        return Missing("", f"the request's body is of version {body.get('apiVersion')}, which cannot be converted here")
+        return Missing("", f"the request body has API version {body.get('apiVersion')}, which replay cannot convert")
     metadata = _request_metadata(exchange, body, creating=creating)
     holes: tuple[Hole, ...] = ()
     if exchange.succeeded and exchange.shape is BodyShape.OBJECT and exchange.concerns_parent:
@@ -46,7 +46,7 @@ def sent_object(exchange: Exchange, *, creating: bool, created: JSON = None) -> 
         if managed is not None:
             metadata["managedFields"] = managed
     else:
-        holes = (Hole(_MANAGED, "managedFields of a request that stored nothing are not recorded"),)
+        holes = (Hole(_MANAGED, "the log does not show managedFields for a request that stored nothing"),)
     return Known({**body, "metadata": metadata}, Basis.RECORDED if created is None else Basis.RECONSTRUCTED, holes)
 
 
@@ -55,8 +55,10 @@ def _unrecorded(exchange: Exchange) -> Missing:
     if exchange.request.fault:
         return Missing("", exchange.request.fault)
     if exchange.record.annotations and '"audit.k8s.io/truncated"' in exchange.record.annotations:
-        return Missing("", "the event was cut because of its size", "raise --audit-log-truncate-max-event-size")
-    return Missing("", f"bodies are not recorded at level {exchange.record.level}", RECORD_REQUESTS)
+        return Missing(
+            "", "the API server truncated the event because of its size", "raise --audit-log-truncate-max-event-size"
+        )
+    return Missing("", f"audit level {exchange.record.level} does not record bodies", RECORD_REQUESTS)
 
 
 def _request_metadata(exchange: Exchange, body: dict[str, JSON], *, creating: bool) -> dict[str, JSON]:

@@ -41,5 +41,5 @@ def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> R
     if review.get("isValidated", True):
         return ReplayRequest(exchange.record, attributes, original, basis)
     # Policies run before the webhooks of the same phase, so one of them may have denied the request.
-    reason = "no webhook was asked about its validation"
+    reason = "the recording has no call of a validating webhook"
     return ReplayRequest(exchange.record, attributes, original, basis, Reached.UNKNOWN, reason)

@@ -58,5 +58,7 @@ class TolerantReconstructor(Reconstructor, frozen=True):
                 # Of several deletions with the same version in the response, policies ran only for the first. The order
                 # is unknown here.
                 request.reached = Reached.UNKNOWN
-                request.reached_reason = "another deletion answered alike, and clocks do not tell which was first"
+                request.reached_reason = (
+                    "two deletions have the same response, and the clocks do not show which came first"
+                )
             yield request

@@ -227,7 +227,7 @@ def _knowledge(explained: Explained) -> Section:
     reached = {
         Reached.VALIDATION: "It came to the validating policies",
         Reached.FAILED_BEFORE: "It did not come to the validating policies",
-        Reached.UNKNOWN: "Whether it came to the validating policies is not known",
+        Reached.UNKNOWN: "It is not known whether the request reached the validating policies",
     }[request.reached]
     lead = f"{reached}: {request.reached_reason}." if request.reached_reason else f"{reached}."
     text = "\n".join(map(inert, (*lines, "request, userInfo: recorded", *request.notes)))

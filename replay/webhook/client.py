@@ -43,7 +43,9 @@ class TimeoutCounter:
 
     def missing(self, path: str) -> Missing:
         """Return `path` as missing, because the endpoint is no longer called."""
-        return Missing(path, f"the endpoint did not answer {PATIENCE} calls in a row in time, and is not asked again")
+        return Missing(
+            path, f"the endpoint did not answer {PATIENCE} calls in a row in time, so replay stopped calling it"
+        )
 
 
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024

@@ -162,9 +162,9 @@ class EndpointBackend:
     def _ask(self, review: WebhookReview) -> WebhookAnswer | Missing:
         webhook = review.invocation.hook.webhook
         if webhook.side_effects not in {"None", "NoneOnDryRun"}:
-            return Missing("webhook", f"`{webhook.name}` has side effects, and only dry runs are sent")
+            return Missing("webhook", f"`{webhook.name}` has side effects, and replay sends only dry runs")
         if "v1" not in webhook.admission_review_versions:
-            return Missing("webhook", f"`{webhook.name}` does not take AdmissionReview v1")
+            return Missing("webhook", f"`{webhook.name}` does not support AdmissionReview v1")
         uid, body = _admission_review(review)
         try:
             answer = self._post(webhook, body)

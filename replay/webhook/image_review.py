@@ -52,7 +52,9 @@ class RecordedImages(_NoWebhook):
             )
         if 200 <= record.code < 300 and own:
             return ImageReviewStatus(allowed=True, audit_annotations=own)
-        return Missing("object.spec", "the log does not tell whether the backend of ImagePolicyWebhook was asked")
+        return Missing(
+            "object.spec", "the log does not show whether the server called the backend of ImagePolicyWebhook"
+        )
 
 
 class ImageReviews(_NoWebhook):
@@ -65,7 +67,9 @@ class ImageReviews(_NoWebhook):
     def reviewed(self, spec: JSON) -> ImageReviewStatus | Missing:
         """See `ImageReviewer`."""
         images = ", ".join(f"`{each.get('image') or ''}`" for each in spec.get("containers") or ())
-        return self._answers.get(_spec_key(spec), Missing("object.spec", f"no ImageReview of {images} is recorded"))
+        return self._answers.get(
+            _spec_key(spec), Missing("object.spec", f"the recording has no ImageReview for {images}")
+        )
 
 
 def image_reviews(path: Path) -> ImageReviews:

@@ -14,7 +14,7 @@ from replay.kcp.annotation import shown_to_webhook
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.json_patch import JSONPatchError, apply, equal
 
-_FIX = "keep audit events at level Request or above, or call the webhook itself"
+_FIX = "audit at level Request or RequestResponse, or call the webhook (--webhook NAME=URL)"
 
 
 class RecordedBackend:
@@ -70,7 +70,7 @@ class RecordedBackend:
         if review.phase == "mutating":
             return self._mutating(review)
         if not _is_same(self._objects["validating"], review.request):
-            return Missing("webhook", "what it answered is recorded for another object")
+            return Missing("webhook", "the log has its answer for a different object only")
         return self._validating(review.invocation.hook.webhook.name)
 
     def _validating(self, name: str) -> WebhookAnswer | Missing:
@@ -79,17 +79,17 @@ class RecordedBackend:
             return refusal
         if 200 <= self._record.code < 300:
             return WebhookAnswer(allowed=True)
-        return Missing("webhook", "the log does not tell whether it was asked")
+        return Missing("webhook", "the log does not show whether the server called it")
 
     def _mutating(self, review: WebhookReview) -> WebhookAnswer | Missing:
         hook = review.invocation.hook
         entry = self._entry(review.invocation)
         if entry is None:
-            return Missing("webhook", "the log does not say that it was asked")
+            return Missing("webhook", "the log does not show that the server called it")
         if entry.mutated and entry.patch is None:
-            return Missing("webhook", "it changed the object, and the patch is not recorded", _FIX)
+            return Missing("webhook", "it changed the object, and the log does not have the patch", _FIX)
         if not _is_same(self._object_shown_to(entry), review.request):
-            return Missing("webhook", "what it answered is recorded for another object")
+            return Missing("webhook", "the log has its answer for a different object only")
         if any(value == hook.webhook.name for value in self._observed.failed_open.values()):
             return WebhookAnswer(error="the call had failed at the time")
         return self._refusal(review.invocation.hook.webhook.name) or WebhookAnswer(
@@ -103,11 +103,11 @@ class RecordedBackend:
             if (earlier.round, earlier.index) >= (entry.round, entry.index) or not earlier.mutated:
                 continue
             if earlier.patch is None or isinstance(value, Missing | PartialObject):
-                return Missing("object", "what webhooks before this one changed is not recorded")
+                return Missing("object", "the log does not have the patches of earlier webhooks")
             try:
                 value = apply(value, earlier.patch)
             except JSONPatchError:
-                return Missing("object", "the recorded patch of a webhook does not apply")
+                return Missing("object", "the recorded patch of an earlier webhook does not apply to the object")
         return value
 
     def _refusal(self, name: str) -> WebhookAnswer | None:

@@ -226,7 +226,7 @@ class Collector(Struct, frozen=True):
             place = history.index_of(step.exchange)
             if place is not None:
                 return history.after(place)
-        return Missing("", "no write to it is logged")
+        return Missing("", "the log has no write to the object")
 
 
 def _ended(meeting: Collecting, state: State) -> State:

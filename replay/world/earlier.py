@@ -31,7 +31,7 @@ from replay.world.step import WorldStep
 
 _NAMESPACE: GroupKind = ("", "Namespace")
 _QUOTA: GroupKind = ("", "ResourceQuota")
-_UNSEEN = Missing("", "it may be there since before the log begins")
+_UNSEEN = Missing("", "the object may have existed before the log begins")
 _Refuser = tuple[str, str]
 """Names of a policy and its binding. A built-in plugin has no binding."""
 

@@ -31,7 +31,7 @@ from replay.world.result import Cause
 from replay.world.state import known_of
 from replay.world.step import WorldStep
 
-_MANAGED = Hole(MANAGED, "managedFields in a world that did not come to pass are not followed")
+_MANAGED = Hole(MANAGED, "replay does not predict managedFields under the candidate")
 COUNTED = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
 """Metadata that the server sets itself, and that differs even between equal objects."""
 _STATUS = ("status",)
@@ -158,7 +158,7 @@ class Elsewhere(Struct, frozen=True):
         """Return the result of an apply configuration. `full` is the live object with all of its unknown parts."""
         if isinstance(live, Missing) or isinstance(full, Missing):
             reason = live.reason if isinstance(live, Missing) else ""
-            return Missing("", f"an apply is recorded, and what it was applied to is not known: {reason}")
+            return Missing("", f"the log has the apply configuration, but the object before it is not known: {reason}")
         base = live if are_managers_known(full) else live.without(MANAGED)
         try:
             after = after_apply(alone, base, self._schemas(alone, lister))
@@ -171,11 +171,11 @@ class Elsewhere(Struct, frozen=True):
         configuration = alone.request.json
         patcher = self.patchers.of(alone.kind, lister) if alone.kind is not None else None
         if patcher is None or not isinstance(configuration, dict):
-            return Missing("", "an apply configuration is merged by a schema that is not known")
+            return Missing("", "the schema of the applied object is not known")
         try:
             created = patcher.settle(_in_namespace(configuration, alone))
         except DecodeError:
-            return Missing("", "the apply configuration does not fit the kind of the object")
+            return Missing("", "the apply configuration does not match the schema of its kind")
         new = Known(created, Basis.RECONSTRUCTED)
         try:
             return new.with_value(MANAGED, managers_after(alone, NULL, new, self._schemas(alone, lister)))

@@ -30,7 +30,7 @@ LookupChanges = Mapping[ObjectKey, Sequence[WorldChange]]
 DEFINITION = (CRD.group, CRD.kind)
 _ALLOWED = re.compile(r'RBAC: allowed by (\w+) "([^"/]*)(?:/([^"]*))?" of (\w+) "([^"]*)"')
 """Reason of the RBAC authorizer. It names a RoleBinding with its namespace (`plugin/pkg/auth/authorizer/rbac`)."""
-_OPEN = Missing("", "it may be another one in this world")
+_OPEN = Missing("", "the object may be different under the candidate")
 _FORBIDDEN = "forbid"
 _ESCAPE = "\\u"
 """Start of a JSON escape. An escaped name cannot be searched as text."""

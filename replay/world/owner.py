@@ -41,7 +41,11 @@ def left_by(presence: Presence, step: WorldStep) -> Known | Missing:
         return step.old
     # The pods of a StatefulSet always have the same names, so an earlier object may still hold the name.
     is_named = presence is Presence.EARLIER and step.record.user.username == STATEFULSET_CONTROLLER
-    return Missing("", "it was made before, for another object of the same name") if is_named else GONE
+    return (
+        Missing("", "a controller may have created it earlier, for another owner of the same name")
+        if is_named
+        else GONE
+    )
 
 
 def owners_of(state: Known | Missing) -> list[str]:

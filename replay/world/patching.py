@@ -17,7 +17,9 @@ from replay.world.state import NOISE
 _STAND_IN = "\x00hole {}"
 """Replacement of an unknown part while a patch is applied. No client sends it, so no patch refers to it."""
 
-_OF_ONE_WORLD = tuple(Hole(path, "it is another one in every world") for path in NOISE)
+_OF_ONE_WORLD = tuple(
+    Hole(path, "the server sets it, and the value under the candidate is not known") for path in NOISE
+)
 """Server-set fields. A patch that fails on them may have named values that its client had read."""
 
 

@@ -107,7 +107,7 @@ def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
         return tuple(distinct)
     # `Missing` says that the object exists, so that absence needs a branch of its own.
     absent = next((branch for branch in distinct if branch.is_absent), None)
-    unknown = Branch(Missing("", "it may have been changed in too many ways"), distinct[0].causing_request)
+    unknown = Branch(Missing("", "the object has too many possible states"), distinct[0].causing_request)
     return (unknown,) if absent is None else (absent, unknown)
 
 

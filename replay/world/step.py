@@ -19,7 +19,7 @@ from replay.reconstruct import reconstructor
 from replay.reconstruct.cluster import NAMESPACE
 from replay.reconstruct.history.effect import NO_WRITE
 from replay.reconstruct.history.old_object import OldObjects, sent_revision
-from replay.reconstruct.reached import progress
+from replay.reconstruct.reached import NAMED_ABSENT, NAMESPACE_ABSENT, progress
 from replay.reconstruct.reconstructor import CREATED, Reconstructor
 from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.request import Reached, ReplayRequest
@@ -34,9 +34,8 @@ from replay.world.state import Later, State, content, differ_in_managers, known_
 from replay.world.timeline import OwnerChange
 from replay.world.version import WorldVersion
 
-_OF_THE_NAMESPACE = ("its namespace did not exist", "what it names did not exist")
+_OF_THE_NAMESPACE = (NAMESPACE_ABSENT, NAMED_ABSENT)
 _LIFECYCLE = "NamespaceLifecycle"
-_OF_POLICIES = ("a mutating policy refused it",)
 
 
 class WorldStep:
@@ -175,7 +174,7 @@ class WorldStep:
         # If the record does not show how far the request got, the object decides that.
         if how_far is None or how_far.reached is not Reached.FAILED_BEFORE or self.failed_by_definition:
             return False
-        is_open = how_far.plugin == _LIFECYCLE or how_far.reason in (*_OF_THE_NAMESPACE, *_OF_POLICIES)
+        is_open = how_far.plugin == _LIFECYCLE or how_far.reason in _OF_THE_NAMESPACE
         return not is_open and not self.is_invalid_by_current
 
     @cached_property

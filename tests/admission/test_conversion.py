@@ -107,7 +107,7 @@ def test_custom_resources_without_conversion_change_their_version_alone() -> Non
 
 def test_what_needs_the_server_is_missing() -> None:
     target = WIDGET._replace(version="v2")
-    reason = "only the API server can convert it from example.com/v1 to example.com/v2, as which the policy reads it"
+    reason = "the policy reads another API version, and only the API server can convert from example.com/v1 to example.com/v2"
     found = convert(WIDGET, target, {"kind": "Widget"}, None, "Webhook")
     assert found == VersionedObjects(target, Missing("object", reason), None)
 

@@ -11,7 +11,7 @@ from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.version import NEWEST
 
-TOO_MANY = "it visits more values than is done here"
+TOO_MANY = "it reads more values than replay evaluates"
 CANCELLED = "operation cancelled: actual cost limit exceeded"
 
 
@@ -42,7 +42,7 @@ ROWS = {
         "V + V",
         40,
         "'%s'.format([V])",
-        undetermined="it walks through a list of 1099511627776 elements, which is more than is done here",
+        undetermined="it reads a list of 1099511627776 elements, which is more than replay evaluates",
     ),
     "handed on": Row("[1]", "V + V", 40, "V", undetermined=TOO_MANY),
     "handed on in one": Row("[1]", "V + V", 3, "V", [1] * 8),
@@ -56,7 +56,7 @@ ROWS = {
         "V + V",
         20,
         "V.replace('a', V).size()",
-        undetermined="it makes a text of 1099511627776 characters, which is more than is done here",
+        undetermined="it builds a string of 1099511627776 characters, which is more than replay evaluates",
     ),
     "joined by itself": Row("'a'", "V + V", 16, "V.split('').join(V).size()", error=OUT_OF_BUDGET),
     "lists in lists compared": Row("[1]", "[V, V]", 40, "V == [V[0], V[1]]", undetermined=TOO_MANY),

@@ -26,7 +26,7 @@ ROWS: dict[str, tuple[str, list[dict[str, str]], dict[str, Any]]] = {
     "far too large": (
         "variables.v29",
         DOUBLED,
-        {"undetermined": "it visits more values than is done here"},
+        {"undetermined": "it reads more values than replay evaluates"},
     ),
     "no method of a type": (
         "timestamp.now()",

@@ -14,7 +14,7 @@ from replay.compare.in_force import Sign, evidence_of
 
 RECORD = RequestRecord._make([0, "id", *("",) * (len(RequestRecord._fields) - 2)])
 POLICIES = frozenset({"a", "b", "m"})
-CONTENTION = "its namespace was changing"
+CONTENTION = "another request changed its namespace at the same time"
 
 
 def denial(policy: str, message: str = "no") -> Denial:

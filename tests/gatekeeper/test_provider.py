@@ -68,7 +68,7 @@ def manifests(*objects: JSON) -> Manifests:
 ROWS = [
     ("a value and an error", ("a", "b"), ['[s] [["a", "valid"]] [["b", "no signature"]] 200']),
     ("a value that is an object", ("c",), ['[s] [["c", {"by": "us"}]] [] 200']),
-    ("no answer", ("d",), "Signed/s: no answer of the provider signatures about 'd' is recorded"),
+    ("no answer", ("d",), "Signed/s: the recording has no answer of the provider signatures about 'd'"),
 ]
 
 

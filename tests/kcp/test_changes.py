@@ -150,7 +150,7 @@ def test_a_binding_that_is_gone_leaves_the_resource_to_nobody(tmp_path: Path) ->
     reasons = {each["reason"] for line in lines for each in line["candidate"]["undetermined"]}
     assert {line["workspace"] for line in lines} == {CONSUMER}
     assert reasons == {
-        f"the candidate binds {each}.example.org from nobody, and the workspace has none of its own"
+        f"no APIBinding of the candidate binds {each}.example.org, and the workspace does not define it"
         for each in ("widgets", "plants")
     }
 

@@ -158,16 +158,16 @@ def text_of(request: dict[str, Any]) -> str:
 UNSENT: dict[tuple[str, str, str], tuple[str, str]] = {
     ("CREATE", "widgets", "webhook"): (
         "object.metadata.managedFields",
-        "managedFields of a request that stored nothing are not recorded",
+        "the log does not show managedFields for a request that stored nothing",
     ),
     ("CREATE", "configmaps", "c4"): (
         "object.metadata.managedFields",
-        "managedFields of a request that stored nothing are not recorded",
+        "the log does not show managedFields for a request that stored nothing",
     ),
     # A patch of what a deletion of a collection, which failed for another object, may have marked before.
     ("UPDATE", "widgets", "mut-webhook"): (
         "object.metadata.deletionTimestamp",
-        "a request that deleted others of its resource may have begun to delete it",
+        "a deletecollection may have begun to delete the object",
     ),
 }
 """What was sent to webhooks about requests that were refused, and is not rebuilt: what it lacks, and why."""

@@ -156,19 +156,19 @@ UNKNOWN: list[tuple[str, list[Any], str, str]] = [
     (
         "its own, and bindings are not known",
         [standing(CRD, WIDGETS)],
-        f"the workspace defines {WIDGETS} itself, and whether an APIBinding binds it instead is not known",
+        f"the workspace defines {WIDGETS}, and it is not known whether an APIBinding replaces the definition",
         "add the workspace's APIBindings to the snapshot (`kubectl get apibindings -o yaml`)",
     ),
     (
         "neither bound nor its own",
         [BOUND_ELSEWHERE],
-        f"no APIBinding of the workspace binds {WIDGETS}, and no definition of it is known",
-        "add its APIBindings as they were then, or its CustomResourceDefinition, to the snapshot",
+        f"no APIBinding of the workspace binds {WIDGETS}, and its definition is not known",
+        "add the APIBindings of that time, or the CustomResourceDefinition, to the snapshot",
     ),
     (
         "nothing known",
         [],
-        f"whether the workspace binds {WIDGETS}, and from whom, is not known",
+        f"the APIBindings of the workspace are not known, which decide where {WIDGETS} comes from",
         "give a snapshot with the objects of the workspace",
     ),
 ]

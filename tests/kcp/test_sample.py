@@ -164,10 +164,7 @@ def test_an_event_that_other_parameters_decided_says_so(tmp_path: Path, whole: L
     thinned = outcomes(tmp_path, tmp_path / "log", tmp_path / "cluster")
     assert wrong(thinned, whole) == []
     reasons = [each["reason"] for line in thinned.values() for each in line["current"]["undetermined"]]
-    assert (
-        "the event shows otherwise than by the parameters that are known: a write to them is missing from the log"
-        in reasons
-    )
+    assert "the event does not match the known parameters, so the log lacks a write to them" in reasons
 
 
 def test_without_bindings_nobody_is_taken_for_local(tmp_path: Path, whole: Lines) -> None:

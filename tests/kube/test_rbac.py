@@ -118,7 +118,7 @@ def test_groups_that_are_not_known_matter_where_nothing_else_allows() -> None:
     ann = UserInfo("ann", missing=("groups",))
     assert authorizer.authorize(ask(ann, "get", "pods", namespace="x")) == AuthorizationDecision(True, READER)
     decision = authorizer.authorize(ask(ann, "delete", "pods"))
-    assert decision == Missing("authorizer", "the groups of the user are not in the log")
+    assert decision == Missing("authorizer", "the log does not have the groups of the user")
     assert authorizer.authorize(ask(ANN, "delete", "pods")) == AuthorizationDecision(False, "")
 
 
@@ -137,7 +137,7 @@ def test_no_snapshot_is_undecided() -> None:
     assert RBACAuthorizer(Nothing()).authorize(ask(ANN, "get", "pods")) is missing
 
 
-CHANGING = Missing("authorizer", "it was changing at the time of the request")
+CHANGING = Missing("authorizer", "another request changed the object at the same time")
 PODS = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
 
 

@@ -40,11 +40,11 @@ _ROWS: list[tuple[str, str, list[str] | str]] = [
     (
         "a field of the kind",
         f"{_PODS}?fieldSelector=spec.nodeName=n",
-        "a list with the field selector `spec.nodeName=n` is not answered",
+        "replay does not answer lists with the field selector `spec.nodeName=n`",
     ),
-    ("a page", f"{_PODS}?limit=2", "a list with `limit` is not answered"),
-    ("no selector", f"{_PODS}?labelSelector=a b", "the API server does not take `labelSelector=a b`"),
-    ("an object with a query", f"{_PODS}/a?pretty=true", "a query is not answered"),
+    ("a page", f"{_PODS}?limit=2", "replay does not answer lists with the parameter `limit`"),
+    ("no selector", f"{_PODS}?labelSelector=a b", "the API server does not accept `labelSelector=a b`"),
+    ("an object with a query", f"{_PODS}/a?pretty=true", "replay does not answer calls with query parameters"),
 ]
 
 

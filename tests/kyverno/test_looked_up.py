@@ -61,7 +61,7 @@ def test_what_nobody_read_may_be_there() -> None:
     pods, services = (GroupVersionKind("", "v1", kind) for kind in ("Pod", "Service"))
     lister = LookedUpLister(ObjectLister([service]), frozenset({("", "Service")}))
     assert (lister.get(services, "n", "a"), lister.list(services, None)) == (service, [service])
-    unread = Missing("Pod", "no policy names Pod as it stands, so that its objects were not read")
+    unread = Missing("Pod", "no policy names the kind Pod literally, so replay did not read its objects")
     assert (lister.get(pods, "n", "a"), lister.list(pods, None)) == (unread, unread)
 
 

@@ -83,7 +83,7 @@ def _decided(policy: JSON, lister: ObjectLister, folder: Path) -> Any:
 
 
 _BEFORE, _WITHIN, _AFTER = "2026-09-21T14:13:19Z", "2026-09-21T14:13:20Z", "2026-09-21T14:13:25Z"
-_INSTANT = "what it answers is not known: it depends on the very instant of the request"
+_INSTANT = "its answer is not known: it depends on the exact time of the request"
 _ROWS = [
     ("a rule about a time before", _rule(_BEFORE), True, (Verdict.DENIED, [])),
     ("a rule about a time after", _rule(_AFTER), True, (Verdict.ADMITTED, [])),
@@ -95,7 +95,7 @@ _ROWS = [
         "a rule, where there is no time",
         _rule(_BEFORE),
         False,
-        (Verdict.UNDETERMINED, ["what it answers is not known: the time of the request is not given"]),
+        (Verdict.UNDETERMINED, ["its answer is not known: the time of the request is not known"]),
     ),
 ]
 

@@ -65,7 +65,7 @@ CASES = [
     (
         "version",
         MatchResources(resource_rules=(rule(api_versions=("v2",)),)),
-        "resourceRules: deployments.apps is asked for in version v1, the rule has v2",
+        "resourceRules: the request uses version v1 of deployments.apps, the rule has v2",
     ),
     (
         "name",

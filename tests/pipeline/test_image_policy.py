@@ -59,7 +59,7 @@ def decided(
 
 
 def test_without_an_answer_it_is_not_known(tmp_path: Path) -> None:
-    reason = "`object.spec` is not known: nobody answers for the backend of ImagePolicyWebhook"
+    reason = "`object.spec` is not known: replay has no answers of the backend of ImagePolicyWebhook"
     assert decided(tmp_path, [event(1, "create", pod("a"))]) == [("undetermined", [reason])]
 
 
@@ -74,14 +74,16 @@ def test_images_that_nobody_reviewed_are_not_known(tmp_path: Path) -> None:
     other = {**review(allowed=True), "spec": {"containers": [{"image": "b"}]}}
     (tmp_path / "reviews.jsonl").write_text(json.dumps(other))
     option = f"ImagePolicyWebhook={tmp_path / 'reviews.jsonl'}"
-    reason = "`object.spec` is not known: no ImageReview of `a` is recorded"
+    reason = "`object.spec` is not known: the recording has no ImageReview for `a`"
     assert decided(tmp_path, [event(1, "create", pod("a"))], "--webhook", option) == [("undetermined", [reason])]
 
 
 def test_the_log_answers(tmp_path: Path) -> None:
     noted = event(2, "create", pod("b"), annotations={"imagepolicywebhook.image-policy.k8s.io/scanner": "v2"})
     silent = event(3, "create", pod("c"))
-    reason = "`object.spec` is not known: the log does not tell whether the backend of ImagePolicyWebhook was asked"
+    reason = (
+        "`object.spec` is not known: the log does not show whether the server called the backend of ImagePolicyWebhook"
+    )
     assert decided(tmp_path, [noted, silent], "--webhook", "ImagePolicyWebhook=recorded") == [
         ("admitted", []),
         ("undetermined", [reason]),

@@ -64,8 +64,8 @@ CASES = [
         [],
         [
             (
-                "`object` is not known: what a mutating policy makes of it depends on `object`, which is not known: what a "
-                "mutating policy makes of it depends on `object.spec.ingressClassName`, which is not known: the default "
+                "`object` is not known: the object after a mutating policy depends on `object`, which is not known: the "
+                "object after a mutating policy depends on `object.spec.ingressClassName`, which is not known: the default "
                 "IngressClass is not known"
             )
         ],
@@ -77,7 +77,7 @@ CASES = [
         "protect",
         "undetermined",
         [],
-        ["`RoleBinding.subjects[0].name` is not known: it was changing at the time of the request"],
+        ["`RoleBinding.subjects[0].name` is not known: another request changed the object at the same time"],
     ),
 ]
 

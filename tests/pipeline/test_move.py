@@ -155,7 +155,7 @@ def test_a_static_webhook_is_asked_about_policies(tmp_path: Path) -> None:
     assert [note for note in notes if note.startswith("`a.example.com` is static in the candidate")] == [
         (
             "`a.example.com` is static in the candidate, so it is also asked about policies and webhook configurations: "
-            "1 of the log's requests, and what it answers is not known"
+            "1 of the log's requests, and its answer is not known"
         )
     ]
 

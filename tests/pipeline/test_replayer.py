@@ -17,7 +17,7 @@ ADMITTED = Decision(Verdict.ADMITTED)
 DENIED = Decision(Verdict.DENIED, denials=(Denial("p", "b", 0, "no", "Invalid", 422),))
 WARNED = Decision(Verdict.ADMITTED, warnings=("careful",))
 OPEN = Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("p", "b", "`object` is not known"),))
-REASON = "whether it came as far as the policies is not known: it was overtaken"
+REASON = "whether the request reached the policies is not known: it was overtaken"
 
 
 class Case(NamedTuple):

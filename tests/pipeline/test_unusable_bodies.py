@@ -44,7 +44,7 @@ def event(audit_id: str, verb: str, body: JSON) -> dict[str, Any]:
 
 
 def told(place: str, wrong: str) -> str:
-    return f"the request's body cannot be used: it does not fit its kind, `{place}`: {wrong}"
+    return f"replay cannot use the request body: it does not match the schema of its kind (`{place}`: {wrong})"
 
 
 BODIES: list[tuple[str, JSON, str]] = [
@@ -57,8 +57,8 @@ BODIES: list[tuple[str, JSON, str]] = [
         pod(containers=[{"name": "c", "resources": {"limits": "x"}}]),
         told("spec.containers[0].resources.limits", "expected `object`, got `str`"),
     ),
-    ("text", "x", "the request's body cannot be used: it is no object"),
-    ("depth", pod(unknown=DEEP), "the request's body cannot be used: it is nested deeper than 250 levels"),
+    ("text", "x", "replay cannot use the request body: it is not a JSON object"),
+    ("depth", pod(unknown=DEEP), "replay cannot use the request body: it is nested deeper than 250 levels"),
 ]
 
 

@@ -145,4 +145,4 @@ def test_what_a_policy_may_have_changed_is_not_known_without_the_old_object(pod_
     found = before([patched])
     assert isinstance(found, PartialObject | Missing)
     missing = found if isinstance(found, Missing) else found.missing[0]
-    assert missing.reason.startswith("a mutator of the time may have changed the object")
+    assert missing.reason.startswith("a mutating policy or webhook may have changed the object")

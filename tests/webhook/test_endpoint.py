@@ -291,8 +291,8 @@ def test_a_patch_that_cannot_be_decoded_in_spite_of_ignore(
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"side_effects": "Some"}, f"`{NAME}` has side effects, and only dry runs are sent"),
-        ({"admission_review_versions": ("v1beta1",)}, f"`{NAME}` does not take AdmissionReview v1"),
+        ({"side_effects": "Some"}, f"`{NAME}` has side effects, and replay sends only dry runs"),
+        ({"admission_review_versions": ("v1beta1",)}, f"`{NAME}` does not support AdmissionReview v1"),
     ],
 )
 def test_not_called(served: Served, changes: dict[str, Any], expected: str) -> None:

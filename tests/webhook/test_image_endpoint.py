@@ -159,7 +159,7 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Client, "post", late)
     endpoint = ImageEndpoint("http://127.0.0.1:9/")
     found = [endpoint.reviewed({"namespace": str(number)}) for number in range(PATIENCE + 1)]
-    reason = f"the endpoint did not answer {PATIENCE} calls in a row in time, and is not asked again"
+    reason = f"the endpoint did not answer {PATIENCE} calls in a row in time, so replay stopped calling it"
     assert found[:-1] == [Failed("late")] * PATIENCE
     assert found[-1] == Missing("object.spec", reason)
     assert endpoint.reviewed({"namespace": "0"}) == found[0]

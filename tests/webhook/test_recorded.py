@@ -75,14 +75,14 @@ UNKNOWN: list[tuple[str, RequestRecord, JSON, str]] = [
         "no patch recorded",
         record(201, "", mutation_annotations(mutated=True)),
         OBJECT,
-        "it changed the object, and the patch is not recorded",
+        "it changed the object, and the log does not have the patch",
     ),
-    ("not asked", record(201, "", {}), OBJECT, "the log does not say that it was asked"),
+    ("not asked", record(201, "", {}), OBJECT, "the log does not show that the server called it"),
     (
         "another object",
         record(201, "", mutation_annotations(mutated=False)),
         MUTATED,
-        "what it answered is recorded for another object",
+        "the log has its answer for a different object only",
     ),
 ]
 

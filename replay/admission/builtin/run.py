@@ -80,7 +80,7 @@ def ask(
     except UnknownInputError as error:
         return PluginResult(unknown=error.missing)
     except MALFORMED as error:
-        return PluginResult(unknown=Missing("object", f"an object is not of its kind: {error!r}"))
+        return PluginResult(unknown=Missing("object", f"an object does not match the schema of its kind: {error!r}"))
     return PluginResult(admitted, validated)
 
 

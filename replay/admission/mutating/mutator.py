@@ -260,13 +260,13 @@ class Mutator:
 _NO_SCHEMA = Missing(
     "object",
     "the schema of its kind is not known",
-    "give the CustomResourceDefinition in the cluster snapshot",
+    "add the CustomResourceDefinition to the snapshot (--cluster)",
 )
 
 
 def _unknown(missing: tuple[Any, ...]) -> MutateResult:
     first = missing[0]
-    reason = f"what a mutating policy makes of it depends on `{first.path}`, which is not known: {first.reason}"
+    reason = f"the object after a mutating policy depends on `{first.path}`, which is not known: {first.reason}"
     unknown = Missing("object", reason, first.fix)
     return MutateResult(unknown, matched=True, dirty=True, unknown=missing)
 

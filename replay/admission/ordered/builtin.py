@@ -227,7 +227,7 @@ class BuiltinAdmitter:
         attributes = replace(self._original, object=value)
         result, left = _run_phase(self._plugin, self._plugin.admit, attributes, self._cluster, self.effects)
         if result is None:
-            return Missing("object", f"what {self._plugin.name} makes of it is not known"), False
+            return Missing("object", f"the object after {self._plugin.name} is not known"), False
         note(self.effects, self._plugin.name, result)
         return left if result.patch else value, False
 
@@ -254,7 +254,7 @@ def _run_phase(  # noqa: PLR0913, PLR0917 - what a phase is asked with
     except UnknownInputError as error:
         missing = error.missing
     except MALFORMED as error:
-        missing = Missing("object", f"an object is not of its kind: {error!r}")
+        missing = Missing("object", f"an object does not match the schema of its kind: {error!r}")
     reason = f"`{missing.path}` is not known: {missing.reason}"
     entry = Undetermined(plugin.name, "", reason, missing.path, missing.fix)
     if entry not in effects.undetermined:

@@ -58,14 +58,14 @@ def unknown(effects: Effects, hook: WebhookHook, what: str, missing: Missing, po
 def unanswered(effects: Effects, invocation: WebhookInvocation, phase: Phase, missing: Missing) -> None:
     """Record a call whose answer is unknown."""
     effects.calls.append(invocation.call(phase, UNKNOWN))
-    unknown(effects, invocation.hook, "what it answers", missing)
+    unknown(effects, invocation.hook, "its answer", missing)
 
 
 def undecided(effects: Effects, invocation: WebhookInvocation, phase: Phase, answer: WebhookAnswer) -> None:
     """Record the undetermined policies in an engine's answer."""
     effects.calls.append(invocation.call(phase, UNKNOWN))
     for policy, missing in answer.unknown:
-        unknown(effects, invocation.hook, "what it answers", missing, policy)
+        unknown(effects, invocation.hook, "its answer", missing, policy)
 
 
 def answered(effects: Effects, invocation: WebhookInvocation, answer: WebhookAnswer) -> None:
@@ -247,10 +247,10 @@ class MutatingWebhookPlugin:
         if isinstance(reply, WebhookAnswer) and reply.unknown:
             undecided(effects, invocation, "mutating", reply)
             missing = reply.unknown[0][1]
-            return Missing("object", f"what a webhook makes of it is not known: {missing.reason}", missing.fix)
+            return Missing("object", f"the object after a webhook is not known: {missing.reason}", missing.fix)
         if isinstance(reply, Missing):
             unanswered(effects, invocation, "mutating", reply)
-            return Missing("object", f"what a webhook makes of it is not known: {reply.reason}", reply.fix)
+            return Missing("object", f"the object after a webhook is not known: {reply.reason}", reply.fix)
         effects.calls.append(invocation.call("mutating", reply.text))
         key = f"mutation.webhook.admission.k8s.io/round_{round_}_index_{invocation.hook.index}"
         # Older servers fail the request here even if the policy is `Ignore`.

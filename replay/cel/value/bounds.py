@@ -67,13 +67,15 @@ class PlaceholderValue(OpaqueValue):
 def check_elements(count: int) -> None:
     """Raise `UndeterminedError` if a list is too long to be walked through or built."""
     if count > MAX_ELEMENTS:
-        raise UndeterminedError(f"it walks through a list of {count} elements, which is more than is done here", count)
+        raise UndeterminedError(f"it reads a list of {count} elements, which is more than replay evaluates", count)
 
 
 def check_text(length: int) -> None:
-    """Raise `UndeterminedError` if a text is too long to be built."""
+    """Raise `UndeterminedError` if the resulting string is longer than replay builds."""
     if length > MAX_TEXT:
-        raise UndeterminedError(f"it makes a text of {length} characters, which is more than is done here", length)
+        raise UndeterminedError(
+            f"it builds a string of {length} characters, which is more than replay evaluates", length
+        )
 
 
 class Steps:
@@ -92,7 +94,7 @@ class Steps:
         """Use up steps. Raises `UndeterminedError` if none are left."""
         self.left -= count
         if self.left < 0:
-            raise UndeterminedError("it visits more values than is done here")
+            raise UndeterminedError("it reads more values than replay evaluates")
 
     def each(self, values: Iterable[T]) -> Iterator[T]:
         """Yield the values, using up one step for each."""

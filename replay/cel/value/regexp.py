@@ -55,7 +55,7 @@ def _compiled(pattern: str) -> Any:
     try:
         translated = _re2_pattern(pattern)
     except UnsupportedRegexpError as error:
-        raise UndeterminedError(f"a pattern has {error}, which is not matched here") from None
+        raise UndeterminedError(f"a pattern has {error}, which replay does not match") from None
     try:
         return re2.compile(translated, _OPTIONS)
     except re2.error:
@@ -69,7 +69,7 @@ def _compiled_large(translated: str) -> Any:
     except re2.error as error:
         detail = error.args[0] if error.args else ""
         text = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
-        raise UndeterminedError(f"a pattern cannot be compiled here: {text}") from None
+        raise UndeterminedError(f"replay cannot compile a pattern: {text}") from None
 
 
 def matchable(text: str) -> str:

@@ -120,7 +120,7 @@ def _number(value: float) -> float | str:
     if isinstance(value, int):
         return float(value) if abs(value) <= _SAFE else str(int(value))
     if not math.isfinite(value):
-        raise UndeterminedError("json.encode: a number that is not finite is not written")
+        raise UndeterminedError("json.encode: replay does not write numbers that are not finite")
     return value
 
 
@@ -133,7 +133,7 @@ def _text(value: Value) -> str:
         return value.seconds_text()
     if isinstance(value, TypeValue):
         raise EvalError("type conversion not supported for 'type'")
-    raise UndeterminedError(f"json.encode: a value of type {type_name(value)} is not written")
+    raise UndeterminedError(f"json.encode: replay does not write values of type {type_name(value)}")
 
 
 def _encode_json(value: Value) -> str:

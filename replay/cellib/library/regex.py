@@ -117,7 +117,7 @@ def _replace(text: str, pattern: str, replacement: str, limit: int = -1) -> str:
         parts += [text[last : match.start()], _replacement(match, compiled.groups, replacement)]
         size += len(parts[-1])
         if size > MAX_TEXT:
-            raise UndeterminedError("a text is too long to be built")
+            raise UndeterminedError("the resulting string is longer than replay builds")
         last = match.end()
     return "".join([*parts, text[last:]])
 

@@ -65,7 +65,7 @@ class Context:
         """Spend steps. Raises TooManyStepsError."""
         self.left[0] -= count
         if self.left[0] < 0:
-            raise TooManyStepsError(f"the policy takes more than {STEPS} steps")
+            raise TooManyStepsError(f"the policy needs more than {STEPS} steps")
 
     def made(self, value: Value) -> None:
         """Spend steps for the memory of a new value."""

@@ -96,9 +96,9 @@ def managers_of(entries: Sequence[JSON], api_version: str) -> Managers:
     for entry in entries:
         version, operation = entry.get("apiVersion"), entry.get("operation")
         if operation not in (APPLY, UPDATE):
-            raise MergeError("managedFields have an operation that is not known")
+            raise MergeError("managedFields have an unknown operation")
         if version != api_version:
-            raise ForeignVersionError(f"fields are owned at {version}, and versions are not converted")
+            raise ForeignVersionError(f"managedFields are in version {version}, and replay does not convert versions")
         manager = FieldManager(entry.get("manager", ""), operation, entry.get("subresource", ""), api_version)
         managers[manager] = decoded(entry.get("fieldsV1") or {})
     return managers
@@ -148,7 +148,7 @@ def updated(atom: Atom, live: JSON, new: JSON, managers: Managers, writer: Write
         owners[manager] = owners.get(manager, NO_FIELDS) | own
     owners = {each: fields for each, fields in owners.items() if fields}
     if sum(each.operation == UPDATE for each in owners) > MOST_UPDATERS:
-        raise MergeError("an object has so many managers that the server joins some of them")
+        raise MergeError("the object has so many field managers that the server merges some of them")
     return owners
 
 

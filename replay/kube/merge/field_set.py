@@ -42,7 +42,7 @@ def decoded(fields: JSON) -> FieldSet:
     try:
         return frozenset(_decoded(fields, ()))
     except (AttributeError, orjson.JSONDecodeError) as error:
-        raise MergeError("managedFields are not of the form FieldsV1") from error
+        raise MergeError("managedFields are not in the format FieldsV1") from error
 
 
 def _decoded(fields: dict[str, JSON], at: OwnedPath) -> Iterator[OwnedPath]:

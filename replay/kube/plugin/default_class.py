@@ -40,7 +40,7 @@ class DefaultClass(NamedTuple):
         for each in classes:
             marks = [field_of(each, "metadata", "annotations", mark) for mark in self.marks]
             if any(isinstance(mark, Missing) for mark in marks):
-                return Missing("", f"a {self.kind.kind} was changing at the time of the request")
+                return Missing("", f"another request changed a {self.kind.kind} at the same time")
             if "true" in marks:
                 created = field_of(each, "metadata", "creationTimestamp") or ""
                 defaults.append((str(created), str(field_of(each, "metadata", "name"))))

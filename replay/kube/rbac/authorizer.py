@@ -60,7 +60,7 @@ class RBACVerdict(NamedTuple):
         return tuple(f"RBAC: allowed by {grant.source}" for grant in self.allowing)
 
 
-_UNKNOWN_GROUPS = Missing("authorizer", "the groups of the user are not in the log")
+_UNKNOWN_GROUPS = Missing("authorizer", "the log does not have the groups of the user")
 
 
 class Grants:
@@ -303,7 +303,7 @@ class RBACAuthorizer:
         if verdict.missing:
             return verdict.missing[0]
         if NODES_GROUP in attributes.user.groups and attributes.user.username.startswith(NODE_PREFIX):
-            return Missing("authorizer", "the node authorizer decides by the pods of the node")
+            return Missing("authorizer", "the decision of the node authorizer depends on the pods of the node")
         return AuthorizationDecision(allowed=False, reason=verdict.refusal)
 
 

@@ -29,7 +29,7 @@ class ListerReader:
     def get(self, api_version: str, resource: str, namespace: str, name: str) -> JSON | Missing | None:
         """See `Reader.get`."""
         if "/" in resource:
-            return Missing("resource.Get", f"the subresource {resource} is not answered")
+            return Missing("resource.Get", f"replay does not answer reads of the subresource {resource}")
         found = self._found(api_version, resource)
         return None if found is None else self._lister.get(found.kind, namespace, name)
 
@@ -55,7 +55,7 @@ class ListerReader:
     def global_entry(self, name: str, projection: str) -> JSON | Missing:
         """See `Reader.global_entry`."""
         value = self._global_entry(name, projection)
-        return value if value is not None else Missing("globalContext", f"no GlobalContextEntry `{name}` is given")
+        return value if value is not None else Missing("globalContext", f"GlobalContextEntry `{name}` is not known")
 
     def _found(self, api_version: str, resource: str) -> APIResource | None:
         return self._discovery.resource(GroupVersionResource(*_group_version(api_version), resource))

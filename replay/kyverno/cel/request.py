@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from replay.kube.attributes import Operation
 
 Object = JSON | PartialObject | Missing
-_NO_TIME = Missing("time.now()", "the time of the request is not given")
+_NO_TIME = Missing("time.now()", "the time of the request is not known")
 _WRITTEN_IF_SET = ("subResource", "requestKind", "requestResource", "requestSubResource", "name", "namespace")
 
 
@@ -87,7 +87,7 @@ class CELRequest:
         if isinstance(obj, PartialObject):
             return PartialObject(self._named(obj.value), obj.missing)
         if obj is not None and not isinstance(obj, dict):
-            raise UndeterminedError("the object of the request is no JSON object")
+            raise UndeterminedError("the object of the request is not a JSON object")
         return {} if obj is None else self._named(obj)
 
     def _named(self, obj: JSON) -> JSON:

@@ -214,7 +214,9 @@ class CELWebhook:
         """Raise UndeterminedError if a policy would verify images."""
         for policy in self._policies.images:
             if policy.namespace in ("", request.namespace) and policy.concerns(request, self._reader):
-                raise UndeterminedError(f"policy {policy.name} verifies images, which only their registry can answer")
+                raise UndeterminedError(
+                    f"policy {policy.name} verifies images, which only the image registry can answer"
+                )
 
 
 def _plain(value: Object) -> JSON:

@@ -126,7 +126,7 @@ def _mutate(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
 def _verify_manifests(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
     if handling.exceptions:
         return handling.resource, [handling.skipped()]
-    raise UndeterminedError(f"rule {handling.name} verifies the signature of a manifest")
+    raise UndeterminedError(f"rule {handling.name} verifies the signature of a manifest, which replay does not do")
 
 
 def _checks_images(rule: Rule, request: Request) -> bool:
@@ -160,4 +160,4 @@ def has_matching_images(rule: Rule, request: Request) -> bool:
 def _verify_images(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
     if handling.exceptions:
         return handling.resource, [handling.skipped()]
-    raise UndeterminedError(f"rule {handling.name} verifies images, which only their registry can answer")
+    raise UndeterminedError(f"rule {handling.name} verifies images, which only the image registry can answer")

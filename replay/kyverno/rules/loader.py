@@ -220,7 +220,7 @@ class _APICallLoader(_Loader):
                 return answers[key]
         self._check_namespace(path)
         if not path:
-            raise UndeterminedError(f"context entry {self.name} calls a service")
+            raise UndeterminedError(f"context entry {self.name} calls an external service")
         if method != "GET" or call.get("data"):
             raise UndeterminedError(f"context entry {self.name} sends data to {path}")
         answer = self.source.cluster.get_path(path)
@@ -316,7 +316,7 @@ class _ImageRegistryLoader(_Loader):
     """Loader of `imageRegistry`, always undetermined: registries are never contacted."""
 
     def load(self, context: Context) -> None:  # noqa: ARG002 - see `Loader.load`
-        raise UndeterminedError(f"context entry {self.name} asks an image registry")
+        raise UndeterminedError(f"context entry {self.name} reads from an image registry")
 
 
 _KINDS: tuple[tuple[str, type[_Loader]], ...] = (

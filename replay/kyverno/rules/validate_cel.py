@@ -25,7 +25,7 @@ from replay.kyverno.rules.response import FAIL, PASS, SKIP, RuleResponse, rule_e
 _VERSION = KubernetesVersion(1, 36)
 """Server version of Kyverno's libraries. `orValue` of a value that is not optional returns it, as in Kyverno."""
 _HOLDS = "conditions hold"
-_AUTHORIZER = Missing("authorizer", "Kyverno asks the API server")
+_AUTHORIZER = Missing("authorizer", "Kyverno sends the question to the API server")
 
 
 def validate_cel(request: Request, rule: Mapping[str, Any], resource: JSON, cluster: Cluster) -> RuleResponse | None:
@@ -33,7 +33,7 @@ def validate_cel(request: Request, rule: Mapping[str, Any], resource: JSON, clus
     name = str(rule.get("name") or "")
     cel = rule["validate"]["cel"]
     if cel.get("paramKind") or cel.get("paramRef"):
-        raise UndeterminedError(f"rule {name} reads parameters")
+        raise UndeterminedError(f"rule {name} reads parameters, which replay does not look up")
     old = request.old
     namespace = (
         ""

@@ -312,7 +312,9 @@ class RuleWebhook:
         for each in self._candidates("verifyImages", request):
             for rule in each.spec["rules"]:
                 if rule.get("verifyImages") and has_matching_images(rule, request):
-                    raise UndeterminedError(f"policy {each.name} verifies images, which only their registry can answer")
+                    raise UndeterminedError(
+                        f"policy {each.name} verifies images, which only the image registry can answer"
+                    )
 
 
 def _checks_images(policy: RulePolicy) -> bool:

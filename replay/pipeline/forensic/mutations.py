@@ -236,11 +236,11 @@ def _named(actor: Actor, name: str, record: RequestRecord, decision: Decision) -
         return actor, name
     silent = [each.webhook for each in observe(record).mutations if each.mutated and each.patch is None]
     if silent:
-        return actor, f"{', '.join(dict.fromkeys(silent))} changed the object, and its patch is not recorded"
+        return actor, f"{', '.join(dict.fromkeys(silent))} changed the object, and the log does not have the patch"
     if decision.verdict is Verdict.UNDETERMINED:
         policies = ", ".join(dict.fromkeys(each.policy for each in decision.undetermined))
-        return actor, f"it is not known what {policies} made of the object"
-    return actor, "no webhook's annotation and no policy of the current set tells"
+        return actor, f"the effect of {policies} on the object is not known"
+    return actor, "neither a webhook annotation nor a policy of the current set explains the change"
 
 
 def _is_shown(operation: JSON, stored: JSON) -> bool:

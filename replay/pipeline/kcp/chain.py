@@ -112,7 +112,7 @@ class ShardChain(Struct, dict=True):
         alternatives = self.alternatives(original, attributes, lister, backends)
         if all(each == alternatives[0] for each in alternatives[1:]):
             return alternatives[0]
-        return self.undetermined("policies of the workspace were being written at the time")
+        return self.undetermined("another request changed policies of the workspace at the same time")
 
     def alternatives(
         self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
@@ -345,5 +345,5 @@ class UnknownWorkspaceLister:
         return self._missing(kind)
 
     def _missing(self, kind: GroupVersionKind) -> Missing:
-        reason = f"the log lacks the events of workspace {self._name}, and so does not tell what was written there"
+        reason = f"the log lacks the events of workspace {self._name}, so writes there are not known"
         return Missing(kind.kind, reason, "give the log of the shard that holds it")

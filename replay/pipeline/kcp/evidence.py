@@ -15,9 +15,9 @@ from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.presence import agreement_with_event
 from replay.reconstruct.request import ReplayRequest
 
-_OTHERS = "the event shows other policies than are known of their workspace, of which the log lacks events"
-_PARAMETERS = "the event shows otherwise than by the parameters that are known: a write to them is missing from the log"
-_CHANGING = "policies of its workspace were being written, and the event does not tell which were in force"
+_OTHERS = "the event does not match the known policies of the workspace, and the log lacks events of that workspace"
+_PARAMETERS = "the event does not match the known parameters, so the log lacks a write to them"
+_CHANGING = "another request changed policies of the workspace at the same time, and the event does not show which were in force"
 
 
 def in_force(chain: ShardChain, request: ReplayRequest, lister: Lister, backends: Backends) -> list[Decision]:

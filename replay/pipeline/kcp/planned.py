@@ -205,7 +205,7 @@ class Rebinding:
         # Another binding may bind the resource, or the workspace may define it itself.
         if not bindings.are_all or resource in self._cluster.defined(workspace):
             return own
-        return Missing("", f"the candidate binds {resource} from nobody, and the workspace has none of its own")
+        return Missing("", f"no APIBinding of the candidate binds {resource}, and the workspace does not define it")
 
     def _source(self, workspace: str, binding: JSON | Missing, resource: GroupResource) -> str | Missing:
         """Return the logical cluster from which a binding would bind a resource, empty if it would not."""
@@ -238,7 +238,7 @@ class Rebinding:
         history = self._cluster.of(workspace).history(API_EXPORT, "", name)
         states = [effect.state for effect in history.effects if effect.state is not None] if history else []
         where = self._workspaces.names.path(workspace)
-        return states[-1] if states else Missing("", f"what `{where}:{name}` exports is not known", _GIVE_EXPORTS)
+        return states[-1] if states else Missing("", f"the APIExport `{where}:{name}` is not known", _GIVE_EXPORTS)
 
 
 def _name(states: Iterable[JSON | Missing]) -> str:

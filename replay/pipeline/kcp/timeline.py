@@ -200,7 +200,7 @@ class PolicyTimeline:
         settled = sum(change.end + POLICY_DELAY <= start for change in self._changes)
         begun = sum(change.start <= end for change in self._changes)
         if begun - settled >= MOST_ALTERNATIVES:
-            return Missing("", "too many policies were being written at the time")
+            return Missing("", "too many policies changed at the same time")
         alternatives: list[Sides] = []
         for count in range(settled, max(settled, begun) + 1):
             sides = self._sides(count)

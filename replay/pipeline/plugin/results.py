@@ -125,7 +125,7 @@ def _line(result: PluginResult, each: LoggedRequest) -> dict[str, JSON]:
     if result.unknown is None and not result.has_effect:
         return {}
     if result.unknown is None and not each.is_certain:
-        reason = f"whether admission was asked is not known: {each.request.reached_reason}"
+        reason = f"whether the request reached admission is not known: {each.request.reached_reason}"
         return {"undetermined": [reason]}
     line = result_line(result)
     if each.validated is None and "validate" in line:

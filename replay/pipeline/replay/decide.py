@@ -12,7 +12,7 @@ from replay.admission.webhook.plugin import Backends
 from replay.kube.lister import Lister
 from replay.reconstruct.request import ReplayRequest
 
-OPEN_OPERATION = "whether the object existed, so that it was updated and not created, is not known"
+OPEN_OPERATION = "the log does not show whether the request created or updated the object"
 
 
 class MetRequest(NamedTuple):

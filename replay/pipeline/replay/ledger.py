@@ -45,7 +45,7 @@ RequestKey = tuple[int, int]
 Entries = Mapping[RequestKey, tuple[Decision, ...]]
 """Decisions of plugins with state, for each set."""
 
-_LIKELY = "likely denied, if all that may have been charged before was"
+_LIKELY = "likely denied, if the usage is as high as it can be"
 
 
 def with_entry(decisions: Sequence[Decision], entry: tuple[Decision, ...] | None) -> list[Decision]:

@@ -41,13 +41,13 @@ from replay.world.elsewhere import Elsewhere
 from replay.world.result import Cause, answered
 
 FAILED, FORBIDDEN, NOT_FOUND, EXISTS = 400, 403, 404, 409
-_LIKELY = "likely denied, if all that may have been charged before was"
+_LIKELY = "likely denied, if the usage is as high as it can be"
 _UNKNOWN_USE = Undetermined(
     ResourceQuota.name,
     "",
-    "what was used of a quota is not known",
+    "the usage of a quota is not known",
     "usage",
-    "record the writes to resourcequotas/status (level RequestResponse)",
+    "audit writes to resourcequotas/status at level RequestResponse",
 )
 
 

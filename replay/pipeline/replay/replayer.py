@@ -446,7 +446,7 @@ def _if_reached(decision: Decision, reason: str) -> Decision:
         return decision
     acting = dict.fromkeys((each.policy, each.binding) for each in decision.denials)
     acting.update(dict.fromkeys((each.policy, each.binding) for each in decision.mutated))
-    reason = f"whether it came as far as the policies is not known: {reason}"
+    reason = f"whether the request reached the policies is not known: {reason}"
     # If there are only warnings or annotations, no policy is named.
     unknown = tuple(Undetermined(policy, binding, reason) for policy, binding in acting or {("", ""): None})
     return Decision(Verdict.UNDETERMINED, undetermined=decision.undetermined or unknown, webhooks=decision.webhooks)

@@ -24,7 +24,11 @@ def after_binding(pod: Known, exchange: Exchange, following: JSON) -> Known | Mi
     binding = exchange.request.json
     node = get(binding, ("target", "name"))
     if not isinstance(node, str):
-        return Missing("", "the pod was bound to a node by a request that is logged without its body", "record it")
+        return Missing(
+            "",
+            "the log has no request body for the binding of the pod to a node",
+            "audit pods/binding at level Request",
+        )
     state = pod.as_basis(Basis.RECONSTRUCTED).with_value(("spec", "nodeName"), node)
     for name in ("annotations", "labels"):
         added = get(binding, ("metadata", name))
@@ -62,7 +66,9 @@ def _scheduled(state: Known, exchange: Exchange, following: JSON) -> Known:
         changed == second(exchange.record.received) != second(exchange.record.stage_time)
         and _scheduled_at(following) is None
     ):
-        hole = Hole((*path, index, "lastTransitionTime"), "the pod was bound at a second that the log leaves open")
+        hole = Hole(
+            (*path, index, "lastTransitionTime"), "the log does not show in which second the pod was bound to its node"
+        )
         return state.with_holes([hole])
     return state
 
@@ -82,7 +88,10 @@ def as_removed(exchange: Exchange | None) -> Known | None:
         return None
     if exchange.shape is not BodyShape.OBJECT:
         return None
-    hole = Hole(("metadata", "resourceVersion"), "a deletion answers with a resourceVersion of its own")
+    hole = Hole(
+        ("metadata", "resourceVersion"),
+        "the response of the deletion has a new resourceVersion, not that of the object before it",
+    )
     return Known(exchange.response.json, Basis.RECONSTRUCTED, (hole,))
 
 
@@ -104,7 +113,14 @@ def after_scale(workload: Known, exchange: Exchange) -> Known | Missing:
         if isinstance(generation, int):
             state = state.with_value(("metadata", "generation"), generation + 1)
     state = state.with_value(("metadata", "resourceVersion"), get(scale, ("metadata", "resourceVersion")))
-    return state.with_holes([Hole(("metadata", "managedFields"), "its scale was written, which changes managedFields")])
+    return state.with_holes(
+        [
+            Hole(
+                ("metadata", "managedFields"),
+                "a write to the scale changed managedFields, and its response does not show them",
+            )
+        ]
+    )
 
 
 def _after_custom_scale(resource_state: Known, scale: JSON) -> Known:
@@ -112,7 +128,7 @@ def _after_custom_scale(resource_state: Known, scale: JSON) -> Known:
 
     Its definition names the field of `spec`, which is not read here.
     """
-    reason = "its scale was written, and where its definition keeps it is not looked at"
+    reason = "a write to the scale changed the object, and replay does not read where its CustomResourceDefinition stores the scale"
     holes = [Hole(path, reason) for path in (("spec",), ("metadata", "generation"), ("metadata", "managedFields"))]
     written = get(scale, ("metadata", "resourceVersion"))
     return (
@@ -129,7 +145,11 @@ def after_partial_metadata(obj: Known, exchange: Exchange) -> Known | Missing:
     """
     patch = exchange.request.json
     if not isinstance(patch, dict) or set(patch) - {"metadata", "apiVersion", "kind"}:
-        return Missing("", "a write before it is logged with the object's metadata alone", "record its response")
+        return Missing(
+            "",
+            "the log has only the metadata of the object for an earlier write",
+            "audit writes to this resource at level RequestResponse",
+        )
     return obj.as_basis(Basis.RECONSTRUCTED).with_value(("metadata",), exchange.response.metadata)
 
 
@@ -164,7 +184,7 @@ def instant(text: JSON) -> int:
 
 
 def _revision_hole() -> Hole:
-    return Hole(("metadata", "resourceVersion"), "the write before it is logged without its resourceVersion")
+    return Hole(("metadata", "resourceVersion"), "the log does not have the resourceVersion after an earlier write")
 
 
 def scale_of(workload: Known) -> Known | Missing:
@@ -174,11 +194,11 @@ def scale_of(workload: Known) -> Known | Missing:
     """
     body = workload.value
     if not isinstance(body, dict):
-        return Missing("", "its Scale cannot be derived from the object")
+        return Missing("", "replay cannot derive the Scale from the object")
     if body.get("kind") not in SCALED:
         return _custom_scale(body, workload)
     if any(hole.path[:1] != ("metadata",) for hole in workload.holes):
-        return Missing("", "the object that is scaled is known in parts only")
+        return Missing("", "only parts of the scaled object are known")
     metadata = body.get("metadata") or {}
     copied_fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     scale: dict[str, JSON] = {
@@ -194,7 +214,7 @@ def scale_of(workload: Known) -> Known | Missing:
     selector = _selector(get(body, ("spec", "selector")))
     if selector:
         scale["status"]["selector"] = selector
-    holes = [Hole(("metadata", "managedFields"), "managedFields of a Scale are not recorded")]
+    holes = [Hole(("metadata", "managedFields"), "the log does not show the managedFields of a Scale")]
     holes += [hole for hole in workload.holes if hole.path == ("metadata", "resourceVersion")]
     return Known(scale, Basis.RECONSTRUCTED, tuple(holes))
 
@@ -206,9 +226,9 @@ def _custom_scale(body: JSON, workload: Known) -> Known:
     """
     metadata = body.get("metadata") or {}
     copied_fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    reason = "where the definition of the resource keeps it is not looked at"
+    reason = "replay does not read where the CustomResourceDefinition stores the scale"
     holes = [Hole((part,), reason) for part in ("spec", "status")]
-    holes += [Hole(("metadata", "managedFields"), "managedFields of a Scale are not recorded")]
+    holes += [Hole(("metadata", "managedFields"), "the log does not show the managedFields of a Scale")]
     holes += [
         hole for hole in workload.holes if hole.path[:1] == ("metadata",) and hole.path[1:2] != ("managedFields",)
     ]

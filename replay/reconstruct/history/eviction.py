@@ -16,8 +16,8 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import GONE, Hole, Known, get
 
 CONDITION = "DisruptionTarget"
-_REASON = "the pod was evicted, by a request whose response is not the pod"
-_RACE = "the pod was being evicted at the same time, by a request whose response is not the pod"
+_REASON = "an eviction changed the pod, and its response does not show the pod"
+_RACE = "an eviction may have changed the pod at the same time, and its response does not show the pod"
 _UID = ("metadata", "uid")
 _CONDITIONS = ("status", "conditions")
 _TIMESTAMP = ("metadata", "deletionTimestamp")

@@ -35,7 +35,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get, merged
 
 CREATED, NOT_FOUND = 201, 404
-_NO_STATE = "a write before it is logged without the object"
+_NO_STATE = "the log has no response body for an earlier write to the object"
 _OF_DELETION = tuple(
     ("metadata", name)
     for name in (
@@ -49,7 +49,7 @@ _OF_DELETION = tuple(
 )
 COLLECTORS = frozenset({"orphan", "foregroundDeletion"})
 """Finalizers that the garbage collector removes when it is done."""
-_COLLECTED = "it may have been deleted with others of its resource, by a request whose response does not tell"
+_COLLECTED = "a deletecollection may have deleted the object, and its response does not list the deleted objects"
 
 
 class History:
@@ -149,13 +149,22 @@ class History:
         if effect.kind is EffectKind.STATE:
             return Known(effect.state, Basis.RECORDED if effect.snapshot is None else Basis.SNAPSHOT)
         if effect.kind is EffectKind.COLLECTED:
-            return self._held(index) or Missing("", _COLLECTED, "record its response")
+            return self._held(index) or Missing(
+                "", _COLLECTED, "audit writes to this resource at level RequestResponse"
+            )
         if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0 or not self.trusted:
             fault = effect.exchange.response.fault if effect.exchange is not None else ""
-            return Missing("", f"of a write before it, {fault}" if fault else _NO_STATE, "record its response")
+            return Missing(
+                "",
+                f"for an earlier write, {fault}" if fault else _NO_STATE,
+                "audit writes to this resource at level RequestResponse",
+            )
         earlier = self.after(index - 1)
         if isinstance(earlier, Missing) or earlier.value is None:
-            return Missing("", "the state before a write that is logged without the whole object is not known")
+            return Missing(
+                "",
+                "the log has only a part of the object for an earlier write, and the object before that write is not known",
+            )
         if effect.kind is EffectKind.EVICTION:
             return after_eviction(earlier, effect.exchange, self._shown_after(index), self._overlap(index))
         if effect.kind is EffectKind.BINDING:
@@ -176,7 +185,9 @@ class History:
             return None
         holes = [Hole(FINALIZERS, "the deletion may have added a finalizer")]
         if second(effect.start) != second(effect.end):
-            holes.append(Hole(("metadata", "deletionTimestamp"), "it was deleted at a second that the log leaves open"))
+            holes.append(
+                Hole(("metadata", "deletionTimestamp"), "the log does not show in which second the object was deleted")
+            )
         return being_deleted(earlier, effect.start).with_holes(holes)
 
     def _is_missed_after(self, index: int) -> bool:
@@ -258,7 +269,11 @@ class History:
                 states += [possibly_evicted(state) for state in states[-1:] if isinstance(state, Known)]
             elif place != places[0] and (removed := as_removed(self.effects[place].exchange)) is not None:
                 states.append(removed)
-        return merged(states, "it was being changed at the same time") if states else Known(None, Basis.RECORDED)
+        return (
+            merged(states, "another request changed the object at the same time")
+            if states
+            else Known(None, Basis.RECORDED)
+        )
 
     def _spared(self, place: int) -> Known | None:
         """Return the state after collection deletions that did not remove the object.
@@ -272,7 +287,7 @@ class History:
         earlier = self.after(first) if 0 <= first < place else None
         if not isinstance(earlier, Known) or earlier.value is None:
             return None
-        reason = "a request that deleted others of its resource may have begun to delete it"
+        reason = "a deletecollection may have begun to delete the object"
         return earlier.as_basis(Basis.RECONSTRUCTED).with_holes(Hole(path, reason) for path in _OF_DELETION)
 
     def _is_creation(self, place: int) -> bool:
@@ -288,8 +303,10 @@ class History:
         if places[0] < 0:
             if len(places) == 1:
                 return Known(None, Basis.RECORDED) if self._missed and self._is_missed_after(-1) else None
-            return Missing("", "it was being written for the first time that the log shows")
-        return merged([self.after(index) for index in places], "it was being changed at the same time")
+            return Missing(
+                "", "another request wrote the object at the same time, and the log does not show it before that"
+            )
+        return merged([self.after(index) for index in places], "another request changed the object at the same time")
 
 
 def _is_missed(record: RequestRecord) -> bool:

@@ -27,13 +27,15 @@ from replay.reconstruct.record.body import BodyShape, revision, revision_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get, merged
 
-RECORD_RESPONSES = "record the responses of writes to this resource (level RequestResponse)"
+RECORD_RESPONSES = "audit writes to this resource at level RequestResponse"
 _REVISION = ("metadata", "resourceVersion")
 _GENERATION = ("metadata", "generation")
 _MANAGED = ("metadata", "managedFields")
 _DELETION = (("metadata", "deletionTimestamp"), ("metadata", "deletionGracePeriodSeconds"))
-_REMOVAL_RACE = "two deletions removed it at the same time, and which state this one was validated on is not recorded"
-_UNTOUCHED = "a mutator of the time may have changed what a patch left alone, and the log holds no state before it"
+_REMOVAL_RACE = "two deletions removed the object at the same time, and the log does not show which state this one saw"
+_UNTOUCHED = (
+    "a mutating policy or webhook may have changed more than the patch, and the log has no earlier state of the object"
+)
 _WRITTEN_BY_ALL = (_REVISION, _GENERATION, _MANAGED)
 
 
@@ -65,7 +67,7 @@ class OldObjects(Struct, frozen=True):
         else:
             old = self._updated(exchange)
         if isinstance(old, Known) and old.value is None:
-            return Missing("", "the object was deleted at about the same time", RECORD_RESPONSES)
+            return Missing("", "another request deleted the object at about the same time", RECORD_RESPONSES)
         return old
 
     def last(self, exchange: Exchange) -> Known | Missing:
@@ -180,7 +182,7 @@ class OldObjects(Struct, frozen=True):
         """
         if exchange.record.subresource != "status":
             return Missing("", _unknown_revision(named), RECORD_RESPONSES)
-        reason = "a status update changed it, and what was there before is not recorded"
+        reason = "a status update changed it, and the log does not show the value before"
         open_metadata = ("labels", "annotations", "finalizers", "ownerReferences", "managedFields")
         holes = [Hole(("status",), reason, RECORD_RESPONSES)]
         holes += [Hole(("metadata", name), reason, RECORD_RESPONSES) for name in open_metadata]
@@ -209,7 +211,14 @@ class OldObjects(Struct, frozen=True):
             if self.trusted and agrees(last.value, shown.value, ignored):
                 return last
         if deletion_began_before(metadata, exchange.record.received):
-            holes = [Hole(path, "it was being deleted already", RECORD_RESPONSES) for path in _DELETION]
+            holes = [
+                Hole(
+                    path,
+                    "the object was already being deleted, and the log does not show the value before",
+                    RECORD_RESPONSES,
+                )
+                for path in _DELETION
+            ]
             return self._with_revision(shown.as_basis(Basis.RECONSTRUCTED).with_holes(holes), last)
         return self._with_revision(_before_deletion(exchange, shown), last)
 
@@ -233,7 +242,11 @@ class OldObjects(Struct, frozen=True):
         is_whole = not isinstance(last, Missing) and last.value is not None and not last.holes
         if isinstance(last, Known) and is_whole and agrees(last.value, shown.value, (_REVISION,)):
             return last
-        hole = Hole(_REVISION, "a deletion answers with a resourceVersion of its own", RECORD_RESPONSES)
+        hole = Hole(
+            _REVISION,
+            "the response of the deletion has a new resourceVersion, not that of the object before it",
+            RECORD_RESPONSES,
+        )
         return shown.with_holes([hole])
 
     def _scale(self, exchange: Exchange) -> Known | Missing:
@@ -286,7 +299,7 @@ def _with_defaults(exchange: Exchange, old: JSON) -> JSON:
 
 def _unpatched_part(after: JSON, changed: list[FieldPath]) -> Known | Missing:
     """Return what a response shows of the old object, given the paths that a patch changed."""
-    reason = "a patch changed it, and what was there before is not recorded"
+    reason = "a patch changed it, and the log does not show the value before"
     holes = [Hole(path, reason, RECORD_RESPONSES) for path in (*made_by(changed, after), *_WRITTEN_BY_ALL)]
     if any(not hole.path for hole in holes):
         return _gap()
@@ -314,9 +327,9 @@ def _patched_away(exchange: Exchange, last: Known, changed: list[FieldPath]) -> 
     for path in changed:
         value = get(last.value, path)
         state = state.with_value(path, value) if value is not None else state.without(path)
-    holes = [Hole(_MANAGED, "a patch changed it, and what was there before is not recorded", RECORD_RESPONSES)]
+    holes = [Hole(_MANAGED, "a patch changed it, and the log does not show the value before", RECORD_RESPONSES)]
     if exchange.record.subresource != "status":
-        holes.append(Hole(_GENERATION, "the patch may have counted as a new generation", RECORD_RESPONSES))
+        holes.append(Hole(_GENERATION, "the patch may have increased the generation", RECORD_RESPONSES))
     return state.with_holes(holes)
 
 
@@ -416,14 +429,12 @@ def _is_same(old: JSON, after: JSON) -> bool:
 
 
 def _nothing_before() -> Missing:
-    return Missing("", "the log holds no earlier state of the object", RECORD_RESPONSES)
+    return Missing("", "the log has no earlier state of the object", RECORD_RESPONSES)
 
 
 def _gap() -> Missing:
-    return Missing(
-        "", "the log has gaps, and a write before the request may be among what is missing", RECORD_RESPONSES
-    )
+    return Missing("", "the log has gaps, and an earlier write to the object may be missing", RECORD_RESPONSES)
 
 
 def _unknown_revision(named: int) -> str:
-    return f"the state with resourceVersion {named} is not in the log"
+    return f"the log does not have the object with resourceVersion {named}"

@@ -52,12 +52,12 @@ def created_by_apply(exchange: Exchange, schemas: Schemas) -> JSON:
     """
     kind, configuration = exchange.kind, exchange.request.json
     if not isinstance(configuration, dict):
-        raise UnappliedPatchError("the apply configuration is not recorded")
+        raise UnappliedPatchError("the log does not have the apply configuration")
     if kind is None or (configuration.get("kind"), configuration.get("apiVersion")) != (kind.kind, kind.api_version):
-        raise UnappliedPatchError("the apply configuration is of another version than the request")
+        raise UnappliedPatchError("the apply configuration has another API version than the request")
     schema = schemas.for_kind(kind)
     if schema is None:
-        raise UnappliedPatchError("an apply configuration is defaulted by a schema that is not known")
+        raise UnappliedPatchError("the schema of the applied object is not known, and it sets defaults")
     return (
         set_custom_defaults(schema, configuration) if schemas.is_custom(kind) else settled(schema, configuration, None)
     )
@@ -75,11 +75,11 @@ def after_apply(exchange: Exchange, old: Known, schemas: Schemas) -> Known:
     try:
         after, managers = applied(_atoms().of(schema), live, exchange.request.json, managers, writer_of(exchange))
     except MergeError as error:
-        raise UnappliedPatchError("the apply configuration does not fit the kind of the object") from error
+        raise UnappliedPatchError("the apply configuration does not match the schema of its kind") from error
     except ApplyConflictError as error:
         if old.holes:
             raise UnappliedPatchError(
-                "an object of which not all is known may conflict with what is applied"
+                "parts of the object are not known, and the apply may conflict with them"
             ) from error
         raise
     if after != live:
@@ -114,7 +114,7 @@ def _schema_of(exchange: Exchange, schemas: Schemas) -> tuple[Schema, GroupVersi
     kind = exchange.parent_kind if exchange.record.subresource else exchange.kind
     schema = schemas.for_kind(kind) if kind is not None else None
     if schema is None or kind is None:
-        raise UnappliedPatchError("fields are owned by a schema that is not known")
+        raise UnappliedPatchError("the schema of the object is not known, and it decides field ownership")
     return schema, kind
 
 
@@ -122,11 +122,13 @@ def _managers(exchange: Exchange, old: Known, kind: GroupVersionKind) -> Manager
     """Return the field managers of an old object. Raise `UnappliedPatchError` if unknown."""
     entries = get(old.value, MANAGED)
     if not (are_managers_known(old) and has_query(exchange.record)):
-        raise UnappliedPatchError("what an apply configuration leaves out may go away: managedFields are not recorded")
+        raise UnappliedPatchError("the apply may remove fields that it omits, and the log does not show managedFields")
     # The server takes over what `kubectl` applied on the client (`managedfields/internal.lastAppliedManager.Apply`),
     # which is not followed here.
     if writer_of(exchange).manager.name == "kubectl" and get(old.value, ("metadata", "annotations", _LAST_APPLIED)):
-        raise UnappliedPatchError("kubectl takes over what it applied on the client")
+        raise UnappliedPatchError(
+            "the object was last written by client-side apply, and replay does not simulate the change to server-side apply"
+        )
     try:
         return managers_of(entries, kind.api_version)
     except (ForeignVersionError, MergeError) as error:

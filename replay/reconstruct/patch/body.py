@@ -132,11 +132,13 @@ def applied(patch: JSON, form: PatchForm, value: JSON) -> JSON:
     if form is PatchForm.JSON:
         return _json_patched(patch, value)
     if form is PatchForm.APPLY:
-        raise UnappliedPatchError("an apply configuration is merged by field ownership, which the log does not state")
+        raise UnappliedPatchError("the result of an apply depends on field ownership, which the log does not show")
     if not isinstance(patch, dict):
-        raise UnappliedPatchError("the patch is not recorded")
+        raise UnappliedPatchError("the log does not have the patch")
     if is_ambiguous(patch):
-        raise UnappliedPatchError("the content type of the patch is not recorded, and its forms differ for lists")
+        raise UnappliedPatchError(
+            "the log does not have the content type of the patch, and patch types treat lists differently"
+        )
     return merge_patched(patch, value)
 
 
@@ -167,7 +169,7 @@ def _json_patched(patch: list[dict[str, Any]], value: JSON) -> JSON:
     try:
         return json_patch.apply(value, patch)
     except JSONPatchError as error:
-        raise UnfittingPatchError("the JSON patch does not fit the object") from error
+        raise UnfittingPatchError("the JSON patch does not apply to the object") from error
 
 
 def agrees(old: JSON, new: JSON, paths: Iterable[FieldPath]) -> bool:

@@ -131,11 +131,13 @@ def _after_map(schema: Schema, value: JSON, patch: dict[str, JSON], *, strategic
             objects.append(settled(schema, strategic_merge(schema, value, patch), value))
     except StrategicMergeError as error:
         if has_directive(patch):
-            raise UnappliedPatchError("the strategic merge patch does not fit the object") from error
+            raise UnappliedPatchError("the strategic merge patch does not apply to the object") from error
     if strategic is not True and not has_directive(patch):
         objects.append(settled(schema, merge_patched(patch, value), value))
     if not objects or any(after != objects[0] for after in objects):
-        raise UnappliedPatchError("the content type of the patch is not recorded, and its forms differ for lists")
+        raise UnappliedPatchError(
+            "the log does not have the content type of the patch, and patch types treat lists differently"
+        )
     return objects[0]
 
 
@@ -147,6 +149,6 @@ def settled(schema: Schema, after: JSON, old: JSON) -> JSON:
     try:
         written = round_trip(schema, after, old)
     except DecodeError as error:
-        raise UnappliedPatchError("the patch does not fit the kind of the object") from error
+        raise UnappliedPatchError("the patched object does not match the schema of its kind") from error
     set_defaults(schema, written, old)
     return written

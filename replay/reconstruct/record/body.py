@@ -64,7 +64,7 @@ class Body(Struct, eq=False):
         """Return the body's problem as a sentence, empty if it is usable or absent."""
         if self._json is ...:
             self._json, self._fault = _usable(self.text) if self.text else (None, "")
-        return f"the {self.name}'s body cannot be used: {self._fault}" if self._fault else ""
+        return f"replay cannot use the {self.name} body: {self._fault}" if self._fault else ""
 
     @property
     def metadata(self) -> dict[str, JSON]:
@@ -96,16 +96,16 @@ def _usable(text: str) -> tuple[JSON, str]:
     try:
         value = decode_json(text)
     except orjson.JSONDecodeError as error:
-        return None, _TOO_DEEP if _levels_open(text[: error.pos]) > MOST_LEVELS else f"it is no JSON, {error.msg}"
+        return None, _TOO_DEEP if _levels_open(text[: error.pos]) > MOST_LEVELS else f"it is not JSON ({error.msg})"
     # A text with fewer brackets cannot be nested too deep, so most bodies skip the slow check.
     if text.count("{") + text.count("[") > MOST_LEVELS and not _is_shallow(value):
         return None, _TOO_DEEP
     if isinstance(value, list):  # a JSON patch
         return value, ""
     if not isinstance(value, dict):
-        return None, "it is no object"
+        return None, "it is not a JSON object"
     wrong = misfit(text, _kind_of(value))
-    return (None, f"it does not fit its kind, {wrong}") if wrong else (value, "")
+    return (None, f"it does not match the schema of its kind ({wrong})") if wrong else (value, "")
 
 
 def fault_of(value: dict[str, JSON]) -> str:
@@ -113,9 +113,9 @@ def fault_of(value: dict[str, JSON]) -> str:
     try:
         text = orjson.dumps(value).decode()
     except TypeError as error:
-        return _TOO_DEEP if _levels_of(value) > MOST_LEVELS else f"it is no JSON, {error}"
+        return _TOO_DEEP if _levels_of(value) > MOST_LEVELS else f"it is not JSON ({error})"
     wrong = misfit(text, _kind_of(value))
-    return f"it does not fit its kind, {wrong}" if wrong else ""
+    return f"it does not match the schema of its kind ({wrong})" if wrong else ""
 
 
 _TOO_DEEP = f"it is nested deeper than {MOST_LEVELS} levels"

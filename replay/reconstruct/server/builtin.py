@@ -116,10 +116,10 @@ def _priority_class(name: str, lister: Lister) -> JSON | Missing:
     """Return the PriorityClass with a name, or the global default, empty if there is none."""
     classes = lister.list(PRIORITY_CLASS, None)
     if isinstance(classes, Missing):
-        return Missing("", "PriorityClasses are not in the snapshot")
+        return Missing("", "the snapshot has no PriorityClasses")
     fields = ("value", "preemptionPolicy", "globalDefault")
     if any(isinstance(field_of(each, field_path), Missing) for each in classes for field_path in fields):
-        return Missing("", "a PriorityClass was changing at the time of the request")
+        return Missing("", "another request changed a PriorityClass at the same time")
     priority_classes = [each.value if isinstance(each, PartialObject) else each for each in classes]
     if not name:
         return global_default(priority_classes) or {}
@@ -168,7 +168,7 @@ def _with_token(pod: Known, shown: JSON) -> Known:
 
 def _name_holes(spec: JSON, fields: dict[str, JSON]) -> Iterator[Hole]:
     """Yield the places of the token volume's name in a spec."""
-    reason = "the name of the token volume is random, and the response is not the pod"
+    reason = "the name of the token volume is random, and the response does not show the pod"
     for field in CONTAINERS:
         for index, container in enumerate(spec.get(field) or ()):
             if field in fields and not has_mount(container):
@@ -181,7 +181,7 @@ def _name_holes(spec: JSON, fields: dict[str, JSON]) -> Iterator[Hole]:
 
 def _token_holes(pod: Known) -> list[Hole]:
     """Return the unknown parts if it is unknown whether the token is mounted."""
-    reason = "whether its ServiceAccount mounts a token is not known"
+    reason = "the ServiceAccount is not known, which decides whether a token is mounted"
     holes = [Hole(("spec", "volumes"), reason)]
     for field in CONTAINERS:
         count = len(get(pod.value, ("spec", field)) or ())
@@ -199,5 +199,5 @@ def _with_pull_secrets(pod: Known, shown: JSON, account: JSON | PartialObject | 
     else:
         secrets = None if account is None else field_of(account, "imagePullSecrets")
         if account is None or isinstance(secrets, Missing):
-            return pod.with_holes([Hole(path, "the image pull secrets of its ServiceAccount are not known")])
+            return pod.with_holes([Hole(path, "the ServiceAccount is not known, which has the image pull secrets")])
     return pod.with_value(path, secrets) if secrets else pod

@@ -106,7 +106,9 @@ class DefaultClasses:
     ) -> str | Missing | None:
         """Return the name of the default class at the time of a request, None if there is none."""
         unknown = Missing(
-            "", f"the default {default_of.kind.kind} is not known", "give a snapshot (--cluster) that has it"
+            "",
+            f"the default {default_of.kind.kind} is not known",
+            "give a snapshot of the cluster that has it (--cluster)",
         )
         if default_of.resource in self._shown:
             return unknown  # a write may have changed the default, and its history is not tracked

@@ -12,7 +12,7 @@ from replay.kube.gvk import GroupResource
 from replay.reconstruct.record.known import Hole, Known, get
 
 _PATH = ("metadata", "generation")
-_OPEN = "whether the change counts as a new generation is not known"
+_OPEN = "it is not known whether the change increases the generation"
 _SPEC: tuple[FieldPath, ...] = (("spec",),)
 _WEBHOOKS: tuple[FieldPath, ...] = (("webhooks",),)
 
@@ -59,7 +59,7 @@ _NOT_BEGUN = frozenset({("storage.k8s.io", "csidrivers")})
 def created(state: Known, resource: GroupResource, api_resource: APIResource | None) -> Known:
     """Return a new object with its first generation. A kind that counts none keeps what its client sent."""
     if api_resource is None:
-        return state.with_holes([Hole(_PATH, "whether the server counts generations of the kind is not known")])
+        return state.with_holes([Hole(_PATH, "it is not known whether objects of this kind have a generation")])
     if api_resource.custom or (resource in _COUNTED and resource not in _NOT_BEGUN):
         return state.with_value(_PATH, 1)
     return state
@@ -69,7 +69,7 @@ def changed(state: Known, old: Known, resource: GroupResource, api_resource: API
     """Return a changed object with the generation of the old one or the next. Its status must be final already."""
     old_generation = get(old.value, _PATH)
     if any(hole.path == _PATH for hole in old.holes) or not (old_generation is None or isinstance(old_generation, int)):
-        return state.with_holes([Hole(_PATH, "the generation before the request is not known")])
+        return state.with_holes([Hole(_PATH, "the log does not show the generation before the request")])
     if api_resource is None:
         return state.with_holes([Hole(_PATH, _OPEN)])
     paths = _everything(state.value, old.value) if api_resource.custom else _COUNTED.get(resource, ())

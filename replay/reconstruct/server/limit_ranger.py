@@ -29,11 +29,13 @@ def with_limits(pod: Known, namespace: str, shown: JSON, lister: Lister) -> Know
         return _with_shown_limits(pod, shown)
     ranges = lister.list(LIMIT_RANGE, namespace)
     if isinstance(ranges, Missing) or any(isinstance(each, (Missing, PartialObject)) for each in ranges):
-        return pod.with_holes(_holes(pod, "the LimitRanges of its namespace were changing"))
+        return pod.with_holes(_holes(pod, "another request changed a LimitRange of the namespace at the same time"))
     defaults = [each for each in map(container_defaults, ranges) if any(each.values())]
     # The plugin applies them in the order of its cache, which is random.
     if len(defaults) > 1:
-        return pod.with_holes(_holes(pod, "several LimitRanges have defaults, and they have no order"))
+        return pod.with_holes(
+            _holes(pod, "several LimitRanges set defaults, and the server applies them in random order")
+        )
     return _with_defaults(pod, defaults[0]) if defaults else pod
 
 

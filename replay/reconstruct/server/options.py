@@ -40,7 +40,11 @@ def delete_options(exchange: Exchange) -> JSON | Missing:
     if exchange.request.fault:
         return Missing("request.options", exchange.request.fault)
     if body_sent is None and exchange.record.level == "Metadata" and not exchange.query:
-        return Missing("request.options", "DeleteOptions are not recorded at level Metadata", "record the request")
+        return Missing(
+            "request.options",
+            "audit level Metadata does not record DeleteOptions",
+            "audit this resource at level Request or RequestResponse",
+        )
     options: dict[str, JSON] = {"kind": "DeleteOptions", "apiVersion": _META}
     body = body_sent if isinstance(body_sent, dict) else _options_from_query(exchange.query)
     options.update(
@@ -89,9 +93,9 @@ def connect_object(exchange: Exchange) -> Known | Missing:
     kind = exchange.kind
     fields = _CONNECT_FIELDS.get(kind.kind) if kind else None
     if kind is None or fields is None:
-        return Missing("", "the options of this connection are of a kind that is not known")
+        return Missing("", "the kind of the connection options is not known")
     if not has_query(exchange.record):
-        return Missing("", "the options of this connection stand in its query, which the log does not tell")
+        return Missing("", "the connection options are in the query of the URL, which the log does not have")
     return Known(_connect_options(exchange, kind, fields), Basis.RECORDED)
 
 

@@ -28,7 +28,7 @@ def with_runtime_class(pod: Known, shown: JSON, lister: Lister) -> Known:
         return _with_scheduling(pod, shown.get("spec") or {}, get(shown, ("spec", "overhead")))
     runtime_class = lister.get(_RUNTIME_CLASS, "", name)
     if runtime_class is None or isinstance(runtime_class, (Missing, PartialObject)):
-        reason = f"what the RuntimeClass `{name}` adds is not known"
+        reason = f"the RuntimeClass `{name}` is not known, and it may set this field"
         return pod.with_holes([Hole(("spec", field), reason) for field in ("overhead", "nodeSelector", "tolerations")])
     return _with_scheduling(pod, runtime_class.get("scheduling") or {}, get(runtime_class, ("overhead", "podFixed")))
 

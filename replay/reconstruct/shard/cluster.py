@@ -45,7 +45,7 @@ _ALWAYS_WRITTEN = frozenset(
 """Kinds whose writes are in every log that holds decisions."""
 _GIVE_BINDINGS = "give a snapshot with the objects of the workspace"
 _GIVE_APIBINDINGS = "add the workspace's APIBindings to the snapshot (`kubectl get apibindings -o yaml`)"
-_GIVE_DEFINITION = "add its APIBindings as they were then, or its CustomResourceDefinition, to the snapshot"
+_GIVE_DEFINITION = "add the APIBindings of that time, or the CustomResourceDefinition, to the snapshot"
 
 
 class ShardDiscovery(Discovery):
@@ -203,7 +203,7 @@ class ShardCluster(Cluster):
         if len(sources) == 1:
             return sources.pop()
         if sources:
-            return Missing("", f"the binding of {resource} was changing at the time")
+            return Missing("", f"another request changed the APIBinding of {resource} at the same time")
         # A binding would take the place of the own definition, so all bindings must be known.
         is_own = resource in self.defined(workspace)
         return workspace if bindings.are_known and is_own else _unknown_source(resource, bindings, is_own=is_own)
@@ -226,7 +226,7 @@ class ShardCluster(Cluster):
         """See `Cluster.required_groups`: an annotation of the LogicalCluster."""
         logical_cluster = self.at(record).known(LOGICAL_CLUSTER, "", "cluster")
         if isinstance(logical_cluster, Missing) or logical_cluster is None or logical_cluster.holes:
-            return Missing("", "the LogicalCluster of its workspace is not known", _GIVE_BINDINGS)
+            return Missing("", "the LogicalCluster of the workspace is not known", _GIVE_BINDINGS)
         groups = get(logical_cluster.value, REQUIRED_GROUPS)
         return groups if isinstance(groups, str) else None
 
@@ -242,12 +242,14 @@ class ShardCluster(Cluster):
 def _unknown_source(resource: GroupResource, bindings: APIBindings, *, is_own: bool) -> Missing:
     """Return why it is unknown whose policies decide about a resource, and what the snapshot lacks."""
     if is_own:
-        reason = f"the workspace defines {resource} itself, and whether an APIBinding binds it instead is not known"
+        reason = f"the workspace defines {resource}, and it is not known whether an APIBinding replaces the definition"
         return Missing("", reason, _GIVE_APIBINDINGS)
     if bindings.are_known:
-        reason = f"no APIBinding of the workspace binds {resource}, and no definition of it is known"
+        reason = f"no APIBinding of the workspace binds {resource}, and its definition is not known"
         return Missing("", reason, _GIVE_DEFINITION)
-    return Missing("", f"whether the workspace binds {resource}, and from whom, is not known", _GIVE_BINDINGS)
+    return Missing(
+        "", f"the APIBindings of the workspace are not known, which decide where {resource} comes from", _GIVE_BINDINGS
+    )
 
 
 def _state(history: History, place: int) -> JSON | Missing:
@@ -255,7 +257,7 @@ def _state(history: History, place: int) -> JSON | Missing:
     if place < 0:
         first = history.effects[0]
         is_creation = first.exchange is not None and first.exchange.record.code == CREATED
-        return None if is_creation else Missing("", "its state before the log begins is not known")
+        return None if is_creation else Missing("", "the log does not show the object before its first write")
     after = history.after(place)
     if isinstance(after, Missing):
         return after

@@ -42,7 +42,15 @@ def _sent(exchange: Exchange, rebuilt: Rebuilt, state: Known | Missing) -> Known
     if record.subresource == "scale":
         return _of_scale(state)
     if exchange.request.json is None and record.verb != "patch":
-        return state.with_holes([Hole(_PATH, "the request is not recorded", "record the request")])
+        return state.with_holes(
+            [
+                Hole(
+                    _PATH,
+                    "the log does not have the request body",
+                    "audit this resource at level Request or RequestResponse",
+                )
+            ]
+        )
     if rebuilt.operation is Operation.CREATE:
         workspace = annotation(exchange.request.json, CLUSTER)
         return state if workspace == record.workspace and get(state.value, _PATH) else _without(state)
@@ -102,8 +110,10 @@ def _claimed(exchange: Exchange, claimed: Known, bindings: APIBindings) -> Known
     return (claimed.with_fields(_LABELS, expected) if expected else claimed).with_holes(holes)
 
 
-_UNBOUND = Hole(_LABELS, "which labels of claims it was given is not known: the APIBindings of its workspace are not")
-_REBOUND = "which labels of claims it was given is not known: an APIBinding of its workspace was changing"
+_UNBOUND = Hole(_LABELS, "the APIBindings of the workspace are not known, which set labels for permission claims")
+_REBOUND = (
+    "another request changed an APIBinding of the workspace at the same time, which sets labels for permission claims"
+)
 
 
 def _is_named(exchange: Exchange) -> bool:
@@ -118,7 +128,7 @@ def _is_named(exchange: Exchange) -> bool:
     )
 
 
-_CHANGED = Hole(_PATH, "the patch names the annotation that the server sets itself")
+_CHANGED = Hole(_PATH, "the patch changes an annotation that the server sets")
 
 
 def _of_scale(state: Known | Missing) -> Known | Missing:

@@ -16,7 +16,7 @@ from replay.world.result import UNKNOWN, Cause, CausingRequest, IsolatedEnd, Req
 from replay.world.state import Later, State, content, known_of
 from replay.world.step import WorldStep
 
-_UNSEEN = "the log lacks the body of a write to it"
+_UNSEEN = "the log has no body for an earlier write to the object"
 _MANAGED: FieldPath = ("metadata", "managedFields")
 _METADATA: tuple[FieldPath, ...] = (
     *(("metadata", name) for name in ("labels", "annotations", "finalizers", "ownerReferences")),
@@ -109,7 +109,9 @@ def subresource_done(step: WorldStep, state: State) -> ServerAnswer:
     if step.record.subresource == "binding":
         touched = state.touched if isinstance(state, Later) else None
         return ServerAnswer(result, Later(lambda: _bound(step, here_in(step, state)), touched))
-    return ServerAnswer(result, Missing("", f"its {step.record.subresource} was written"))
+    return ServerAnswer(
+        result, Missing("", f"a request changed its {step.record.subresource}, and the log does not show the result")
+    )
 
 
 def _bound(step: WorldStep, here: Known | Missing) -> Known | Missing:

@@ -351,7 +351,7 @@ def _conflicts(step: WorldStep, state: State) -> bool:
 
 def _created_unseen(step: WorldStep, state: State, *, is_open: bool) -> Iterator[ServerAnswer]:
     """Yield the answers to a newly allowed write that may create its object: the log lacks its body."""
-    decision, created = step.candidate, Missing("", "the log lacks the body of the write that created it")
+    decision, created = step.candidate, Missing("", "the log has no body for the write that creates the object")
     is_sure = creates(step.exchange) and not is_open
     if decision.denials and is_sure:
         yield ServerAnswer(denied(decision), state, decision)
@@ -369,7 +369,7 @@ def _unlike_apply(step: WorldStep, here: Known) -> Iterator[ServerAnswer]:
     """
     if may_be_apply(step.exchange):
         yield ServerAnswer(UNKNOWN, here)
-        yield ServerAnswer(UNKNOWN, Missing("", "an apply may have created it"))
+        yield ServerAnswer(UNKNOWN, Missing("", "an apply may have created the object"))
     else:
         yield ServerAnswer(ABSENT, here)
 

@@ -371,7 +371,7 @@ CHANGES: dict[str, tuple[JSON, JSON, JSON, Judgement]] = {
         schema({"properties": {"name": TEXT}}),
         schema({"properties": {"name": {**TEXT, "format": "uri"}}}),
         obj({"name": "a"}),
-        Judgement((), ("`format` of the schema of `spec.name` is not checked",)),
+        Judgement((), ("replay does not check `format` in the schema of `spec.name`",)),
     ),
     "a format that was there": (
         schema({"properties": {"name": {**TEXT, "format": "uri"}}}),
@@ -383,25 +383,25 @@ CHANGES: dict[str, tuple[JSON, JSON, JSON, Judgement]] = {
         schema({}),
         schema({"oneOf": [{"properties": {"a": {"enum": ["x"]}}}]}),
         obj({}),
-        Judgement((), ("`oneOf` of the schema of `spec` is not checked",)),
+        Judgement((), ("replay does not check `oneOf` in the schema of `spec`",)),
     ),
     "equal items of a set": (
         schema({"properties": {"parts": {"type": "array", "items": TEXT}}}),
         schema({"properties": {"parts": {"type": "array", "items": TEXT, "x-kubernetes-list-type": "set"}}}),
         obj({"parts": ["a", "a"]}),
-        Judgement((), ("`spec.parts` has equal items, which its list type does not allow",)),
+        Judgement((), ("`spec.parts` has duplicate items, which its list type does not allow",)),
     ),
     "an old value that may be none": (
         ruled(),
         ruled({"rule": "oldSelf.hasValue()", "optionalOldSelf": True}),
         obj({}),
-        Judgement((), ("the rule `oldSelf.hasValue()` is not evaluated",)),
+        Judgement((), ("replay does not evaluate the rule `oldSelf.hasValue()`",)),
     ),
     "a time": (
         ruled(props={"at": {**TEXT, "format": "date-time"}}),
         ruled(r("self.at < timestamp('2026-01-01T00:00:00Z')"), props={"at": {**TEXT, "format": "date-time"}}),
         obj({"at": "2026-01-02T00:00:00Z"}),
-        Judgement((), ("values of format `date-time` are not seen as rules see them",)),
+        Judgement((), ("replay does not evaluate rules on values of format `date-time`",)),
     ),
 }
 

@@ -185,7 +185,7 @@ def _class(name: str, created: str | None, **annotations: Any) -> Any:
         ),
         pytest.param(
             [PartialObject(_class("a", None, is_default_class=Missing("", "?")), ())],
-            Missing("", "a StorageClass was changing at the time of the request"),
+            Missing("", "another request changed a StorageClass at the same time"),
             id="a mark that is not known",
         ),
     ],

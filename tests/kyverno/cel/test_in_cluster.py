@@ -65,7 +65,7 @@ def _answer(time: str, *objects: dict[str, Any]) -> str:
         return f"undetermined: {error}"
 
 
-_NO_TIME = "the time of the request is not given"
+_NO_TIME = "the time of the request is not known"
 _DENIED = "Policy p failed: no"
 _ROWS: dict[str, tuple[str, tuple[dict[str, Any], ...], str]] = {
     "before": ("2025-12-31T00:00:00Z", (_policy(_CLOCK),), ""),
@@ -117,17 +117,17 @@ _ROWS: dict[str, tuple[str, tuple[dict[str, Any], ...], str]] = {
     "entry that is not given": (
         "",
         (_policy("globalContext.Get('other', '') == null"),),
-        "undetermined: policy p: the evaluation: globalContext: no GlobalContextEntry `other` is given",
+        "undetermined: policy p: the evaluation: globalContext: GlobalContextEntry `other` is not known",
     ),
     "service": (
         "",
         (_policy("http.Get('http://a').b == 1"),),
-        "undetermined: policy p: http: a service answers it",
+        "undetermined: policy p: http: an external service answers the call",
     ),
     "images": (
         "",
         (_policy("true", kind="ImageValidatingPolicy"),),
-        "undetermined: policy p verifies images, which only their registry can answer",
+        "undetermined: policy p verifies images, which only the image registry can answer",
     ),
     "images of other requests": (
         "",
@@ -172,8 +172,8 @@ _OBJECTS: dict[str, tuple[JSON, str]] = {
     "labels with a map": ({"metadata": {"name": "a", "labels": {"team": {}}}}, _DENIED),
     "labels that are a list": ({"metadata": {"name": "a", "labels": ["team"]}}, _DENIED),
     "metadata that is a text": ({"metadata": "x"}, _DENIED),
-    "text": ("x", "undetermined: the object of the request is no JSON object"),
-    "list": ([], "undetermined: the object of the request is no JSON object"),
+    "text": ("x", "undetermined: the object of the request is not a JSON object"),
+    "list": ([], "undetermined: the object of the request is not a JSON object"),
 }
 
 

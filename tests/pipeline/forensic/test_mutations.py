@@ -112,7 +112,7 @@ def test_webhook_by_its_annotation(tmp_path: Path) -> None:
 
 def test_webhook_without_its_patch(tmp_path: Path) -> None:
     found = found_in(tmp_path, event("create", config_map(), STORED, annotations=told(None)))
-    reason = "hook.example.com changed the object, and its patch is not recorded"
+    reason = "hook.example.com changed the object, and the log does not have the patch"
     assert changes(found) == {(Actor.UNKNOWN, reason): ("add /data/b",)}
 
 
@@ -129,7 +129,7 @@ def test_policy_whose_change_is_not_there(tmp_path: Path) -> None:
 
 def test_nobody_that_is_known(tmp_path: Path) -> None:
     found = found_in(tmp_path, event("create", config_map(), LABELLED))
-    reason = "no webhook's annotation and no policy of the current set tells"
+    reason = "neither a webhook annotation nor a policy of the current set explains the change"
     assert changes(found) == {(Actor.UNKNOWN, reason): ("add /metadata/labels/team",)}
 
 
@@ -154,7 +154,7 @@ def test_patch_is_compared_with_what_it_makes(tmp_path: Path) -> None:
 def test_what_is_not_recorded_is_counted(tmp_path: Path) -> None:
     thin = event("create", None, config_map(), level="Metadata")
     found = found_in(tmp_path, {key: value for key, value in thin.items() if not key.endswith("Object")})
-    assert (found.compared, dict(found.not_compared)) == (0, {"bodies are not recorded at level Metadata": 1})
+    assert (found.compared, dict(found.not_compared)) == (0, {"audit level Metadata does not record bodies": 1})
 
 
 def test_secrets_are_hidden(tmp_path: Path) -> None:

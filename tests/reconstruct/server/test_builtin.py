@@ -16,7 +16,7 @@ from replay.reconstruct.record.known import Known
 from replay.reconstruct.server.builtin import after_builtin_mutators
 from replay.reconstruct.server.placement import with_runtime_class, with_topology_labels
 
-CHANGING = Missing("", "it was changing at the time of the request")
+CHANGING = Missing("", "another request changed the object at the same time")
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "a"}]}}
 
 
@@ -96,7 +96,7 @@ PLACED: list[tuple[str, Objects, JSON, JSON, JSON]] = [
         Objects(),
         {"runtimeClassName": "r"},
         None,
-        "what the RuntimeClass `r` adds is not known",
+        "the RuntimeClass `r` is not known, and it may set this field",
     ),
 ]
 

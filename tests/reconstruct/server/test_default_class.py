@@ -19,7 +19,7 @@ from replay.reconstruct.server.default_class import DefaultClasses, ShownClass, 
 SECOND = 1_000_000
 AT = 1_767_225_600 * SECOND
 UNKNOWN = "unknown"
-NO_SNAPSHOT = Missing("IngressClass", "the snapshot holds no IngressClass")
+NO_SNAPSHOT = Missing("IngressClass", "the snapshot has no objects of kind IngressClass")
 
 
 class Classes:

@@ -123,7 +123,7 @@ def test_defaults(row: Row) -> None:
 
 UNKNOWN: list[tuple[str, Sequence[JSON] | Missing]] = [
     ("several, in no order", [limit_range(CPU), limit_range(MEMORY)]),
-    ("changing", Missing("LimitRange", "it was changing at the time of the request")),
+    ("changing", Missing("LimitRange", "another request changed the object at the same time")),
 ]
 
 

@@ -186,9 +186,9 @@ class ImagePolicyWebhook(Plugin):
 
     def _ask(self, review: Review, spec: JSON) -> ImageReviewStatus | Failed:
         if self.backend is None:
-            reason = "nobody answers for the backend of ImagePolicyWebhook"
+            reason = "replay has no answers of the backend of ImagePolicyWebhook"
             raise UnknownInputError(
-                Missing("object.spec", reason, f"name who does: --webhook {self.name}=URL, =recorded or =FILE")
+                Missing("object.spec", reason, f"give --webhook {self.name}=URL, =recorded or =FILE")
             )
         review.review_spec = image_review(spec)
         answer = self.backend.reviewed(spec)

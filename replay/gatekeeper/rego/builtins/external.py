@@ -46,7 +46,7 @@ def external_data(request: Value) -> Value:
     if recorded is None:
         raise UnknownTouchedError(f"the answers of the provider {provider} are not known (--webhook {provider}=FILE)")
     if missing := [key for key in keys if key not in recorded]:
-        raise UnknownTouchedError(f"no answer of the provider {provider} about {missing[0]!r} is recorded")
+        raise UnknownTouchedError(f"the recording has no answer of the provider {provider} about {missing[0]!r}")
     answers = [(key, recorded[key]) for key in keys]
     return {
         "responses": [[key, answer.value] for key, answer in answers if not answer.error],

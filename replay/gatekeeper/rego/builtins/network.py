@@ -145,7 +145,7 @@ def _merge(values: Value) -> Value:
         else:
             networks.append(network_of(text))
             if ":" in text and networks[-1].version == 4:
-                raise UnknownTouchedError("net.cidr_merge with a network of IPv4-mapped addresses is not decided here")
+                raise UnknownTouchedError("replay does not evaluate net.cidr_merge with IPv4-mapped addresses")
     merged: list[Network] = []
     for version in (4, 6):
         merged += ipaddress.collapse_addresses([network for network in networks if network.version == version])  # type: ignore[type-var]

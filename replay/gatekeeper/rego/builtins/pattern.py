@@ -25,7 +25,7 @@ def _compiled(pattern: str) -> Any:
     try:
         return re2.compile(re2_pattern(pattern), _QUIET)
     except UnsupportedRegexpError as error:
-        raise UnknownTouchedError(f"the regular expression {pattern!r} is not decided here: {error}") from None
+        raise UnknownTouchedError(f"replay does not evaluate the regular expression {pattern!r}: {error}") from None
     except (RegexpError, re2.error):
         return None
 

@@ -60,7 +60,7 @@ def _parsed(layout: str, text: str) -> int:
     except TimeError:
         raise BuiltinError from None
     if time.zone not in ("", "UTC", "GMT"):
-        raise UnknownTouchedError("time.parse_ns with the name of a zone is not decided here")
+        raise UnknownTouchedError("replay does not evaluate time.parse_ns with the name of a time zone")
     return _checked(time.nanoseconds)
 
 
@@ -113,7 +113,7 @@ def _instant(value: Value) -> _Instant:
 
 def _zone(name: str) -> tzinfo:
     if name == "Local":
-        raise UnknownTouchedError("the local zone of the server is not known")
+        raise UnknownTouchedError("the local time zone of the server is not known")
     # Go's `time.LoadLocation` refuses such names before it looks for a file.
     if ".." in name or name.startswith(("/", "\\")):
         raise BuiltinError
@@ -216,7 +216,7 @@ def _format(value: Value) -> Value:
 def _formatted(piece: str, instant: _Instant, layout: str) -> str:
     at = instant.at
     if piece.startswith("\0"):
-        raise UnknownTouchedError(f"time.format with the layout {layout!r} is not decided here")
+        raise UnknownTouchedError(f"replay does not evaluate time.format with the layout {layout!r}")
     if piece[0] in ".," and piece[1:] and set(piece[1:]) in ({"0"}, {"9"}):
         digits = f"{instant.nanos:09d}"[: len(piece) - 1]
         digits = digits.rstrip("0") if piece[1] == "9" else digits

@@ -120,8 +120,8 @@ def context_bindings(reader: Reader, namespace: str, answers: list[JSON]) -> dic
     return {
         "resource": _Resources(reader, answers),
         "globalContext": _GlobalContext(None if namespace else reader, answers),
-        "http": _RefusedHTTP() if namespace else Missing("http", "a service answers it"),
-        "image": Missing("image", "a registry answers `getMetadata`"),
+        "http": _RefusedHTTP() if namespace else Missing("http", "an external service answers the call"),
+        "image": Missing("image", "the image registry answers `getMetadata`"),
     }
 
 
@@ -148,7 +148,7 @@ def _list(resources: _Resources, api_version: str, resource: str, namespace: str
 
 
 def _post(*_: Value) -> Value:
-    raise UndeterminedError("resource.Post: the API server answers it")
+    raise UndeterminedError("resource.Post: only the API server can answer the call")
 
 
 def _to_gvr(resources: _Resources, api_version: str, kind: str) -> _ResourceName:
@@ -181,7 +181,7 @@ def _client(context: _RefusedHTTP, bundle: str) -> _RefusedHTTP:
 
 
 def _metadata(*_: Value) -> Value:
-    raise UndeterminedError("image.getMetadata: a registry answers it")
+    raise UndeterminedError("image.getMetadata: only the image registry can answer the call")
 
 
 def _functions(name: str, *overloads: Overload) -> Iterator[Function]:

@@ -97,7 +97,7 @@ def as_json(value: Value) -> JSON:
         return int(value)
     if value is None or isinstance(value, str | int | float):
         return value
-    raise UndeterminedError(f"json.marshal: a value of type {type_name(value)} is not written")
+    raise UndeterminedError(f"json.marshal: replay does not write values of type {type_name(value)}")
 
 
 def _parse_yaml(parser: _Parser, text: str) -> JSON:

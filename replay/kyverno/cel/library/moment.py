@@ -47,7 +47,7 @@ def _certificate(text: str) -> Value:
     if block is None:
         raise EvalError("failed to decode PEM block")
     if block.type == "CERTIFICATE REQUEST":
-        raise UndeterminedError("x509.decode: requests for certificates are not decoded")
+        raise UndeterminedError("x509.decode: replay does not decode certificate requests")
     if block.type != "CERTIFICATE":
         raise EvalError("PEM block neither contains a CERTIFICATE or CERTIFICATE REQUEST")
     try:

@@ -46,7 +46,7 @@ def _is_external_url(text: str) -> bool:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        raise UndeterminedError("is_external_url: names of hosts are not looked up") from None
+        raise UndeterminedError("is_external_url: replay does not look up host names") from None
     mapped = getattr(address, "ipv4_mapped", None) or address
     private = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
     is_private = any(
@@ -58,8 +58,8 @@ def _is_external_url(text: str) -> bool:
 def _random(pattern: str) -> str:
     if not pattern:
         raise JMESPathError("no pattern provided")
-    raise UndeterminedError("random: the text is made at random")
+    raise UndeterminedError("random: the result is random")
 
 
 def _x509_decode(_: str) -> str:
-    raise UndeterminedError("x509_decode: certificates are not decoded")
+    raise UndeterminedError("x509_decode: replay does not decode certificates")
