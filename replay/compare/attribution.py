@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from msgspec import Struct, field
 
+from replay.compare.tally import Tally
 from replay.json import JSON
 
 Tokens = tuple[str, ...]
@@ -57,14 +58,19 @@ class ChangedRequest(NamedTuple):
     patch: tuple[JSON, ...]
 
 
-class ChangeCell(Struct):
+class ChangeCell(Tally):
     """Number of requests, and the first of them."""
 
     count: int
     example: ChangedRequest
 
+    def add(self, other: Self) -> None:
+        """Add the requests of another part of the log."""
+        self.count += other.count
+        self.example = min(self.example, other.example, key=lambda request: request.seq)
 
-class Attributions(Struct):
+
+class Attributions(Tally):
     """The changes of a log.
 
     `compared` counts requests. `changed` counts those that something other than the server changed. `not_compared`
@@ -80,24 +86,7 @@ class Attributions(Struct):
 
     def count(self, key: ChangedBy, request: ChangedRequest) -> None:
         """Count the change of one request by one actor."""
-        self._merge(key, ChangeCell(1, request))
-
-    def add(self, other: Attributions) -> None:
-        """Add the counts of another part of the log. The order of merging does not matter."""
-        self.compared += other.compared
-        self.changed += other.changed
-        self.not_compared.update(other.not_compared)
-        self.unseen.update(other.unseen)
-        for key, cell in other.groups.items():
-            self._merge(key, cell)
-
-    def _merge(self, key: ChangedBy, cell: ChangeCell) -> None:
-        group = self.groups.get(key)
-        if group is None:
-            self.groups[key] = ChangeCell(cell.count, cell.example)
-        else:
-            group.count += cell.count
-            group.example = min(group.example, cell.example, key=lambda request: request.seq)
+        self.groups.setdefault(key, ChangeCell(0, request)).add(ChangeCell(1, request))
 
 
 class MutationsResult(Struct, frozen=True):

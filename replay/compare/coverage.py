@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from replay.admission.decision import Decision, Verdict
 from replay.compare.audit_policy import METADATA, NONE, REQUEST_RESPONSE, AuditPolicy
+from replay.compare.tally import Tally
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.gvk import GroupResource
 
@@ -41,7 +42,7 @@ class Obstacle(NamedTuple):
     fix: str
 
 
-class Cost(Struct):
+class Cost(Tally):
     """Cost of an obstacle: the undetermined verdicts, those without another obstacle, and where it occurs."""
 
     verdicts: int = 0
@@ -50,7 +51,7 @@ class Cost(Struct):
     policies: set[str] = field(default_factory=set)
 
 
-class Coverage(Struct):
+class Coverage(Tally):
     """Counts of one part of a log, or of the whole log. `not_reached` requests did not reach validation."""
 
     decided: Counter[RequestKind] = field(default_factory=Counter)
@@ -81,18 +82,6 @@ class Coverage(Struct):
             cost.where[f"{kind.verb} {kind.resource} at {kind.level}"] += 1
         for policy, each in gaps:
             self.costs[each].policies.add(policy)
-
-    def add(self, other: Coverage) -> None:
-        """Add the counts of another part."""
-        self.decided.update(other.decided)
-        self.undetermined.update(other.undetermined)
-        self.not_reached += other.not_reached
-        for key, theirs in other.costs.items():
-            cost = self.costs.setdefault(key, Cost())
-            cost.verdicts += theirs.verdicts
-            cost.alone += theirs.alone
-            cost.where.update(theirs.where)
-            cost.policies |= theirs.policies
 
     def ordered_costs(self) -> list[tuple[Obstacle, Cost]]:
         """Return the obstacles, sorted by the number of verdicts that they cost."""

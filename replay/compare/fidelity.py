@@ -9,13 +9,14 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from msgspec import Struct, field
 
 from replay.admission.decision import Decision, Denial, Verdict
 from replay.audit.answer import NOTHING_OBSERVED, VALIDATION_FAILURE, Observed
+from replay.compare.tally import Tally
 from replay.json import JSON
 
 # Comparison of texts that may have the keys of a map in different orders.
@@ -52,7 +53,7 @@ class Disagreement(Struct, frozen=True, order=True):
     cause: str = ""
 
 
-class Agreement(Struct):
+class Agreement(Tally):
     """Counts of one aspect: what the log has, what of it the replay reproduced, and what the replay adds."""
 
     observed: int = 0
@@ -61,16 +62,8 @@ class Agreement(Struct):
     differs: int = 0
     extra: int = 0
 
-    def add(self, other: Agreement) -> None:
-        """Add the counts of another part of the log."""
-        self.observed += other.observed
-        self.reproduced += other.reproduced
-        self.undetermined += other.undetermined
-        self.differs += other.differs
-        self.extra += other.extra
 
-
-class Fidelity(Struct):
+class Fidelity(Tally):
     """Match of the baseline with the log, by aspect, with the first disagreements."""
 
     denials: Agreement = field(default_factory=Agreement)
@@ -162,15 +155,12 @@ class Fidelity(Struct):
             self.failures.differs -= len(self.first_only)
         self.first_only = []
 
-    def add(self, other: Fidelity) -> None:
+    def add(self, other: Self) -> None:
         """Add the counts of another part of the log. In any order of merging, the first disagreements by `seq` stay."""
-        self.denials.add(other.denials)
-        self.failures.add(other.failures)
-        self.annotations.add(other.annotations)
-        self.most_failures = max(self.most_failures, other.most_failures)
-        self.first_only += other.first_only
-        self.disagreement_count += other.disagreement_count
-        self.disagreements = heapq.nsmallest(MAX_EXAMPLES, [*self.disagreements, *other.disagreements])
+        most_failures = max(self.most_failures, other.most_failures)
+        super().add(other)
+        self.most_failures = most_failures
+        self.disagreements = heapq.nsmallest(MAX_EXAMPLES, self.disagreements)
 
 
 def _observed_denial(observed: Observed, policies: frozenset[str]) -> tuple[str, str, str] | None:

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import orjson
 from msgspec import Struct, field
@@ -21,6 +21,7 @@ from replay.admission.decision import Decision, Verdict
 from replay.audit.answer import VALIDATION_FAILURE, Observed
 from replay.audit.event import RequestRecord
 from replay.compare.fidelity import equal_texts
+from replay.compare.tally import Tally
 from replay.go.format import parse_uint
 from replay.json import JSON
 from replay.kube.attributes import PartialObject
@@ -37,7 +38,7 @@ class EngineDisagreement(NamedTuple):
     theirs: str
 
 
-class EngineAgreement(Struct):
+class EngineAgreement(Tally):
     """Counts of evaluations: equal ones, and those that cel-python does not support or is known to do differently."""
 
     agreed: int = 0
@@ -45,12 +46,10 @@ class EngineAgreement(Struct):
     habits: Counter[str] = field(default_factory=Counter)
     differing: list[EngineDisagreement] = field(default_factory=list)
 
-    def add(self, other: EngineAgreement) -> None:
+    def add(self, other: Self) -> None:
         """Add the counts of another part of the log."""
-        self.agreed += other.agreed
-        self.unsupported.update(other.unsupported)
-        self.habits.update(other.habits)
-        self.differing = sorted([*self.differing, *other.differing])
+        super().add(other)
+        self.differing.sort()
 
     @property
     def count(self) -> int:
@@ -58,14 +57,14 @@ class EngineAgreement(Struct):
         return self.agreed + self.unsupported.total() + self.habits.total() + len(self.differing)
 
 
-class UnknownPolicy(Struct):
+class UnknownPolicy(Tally):
     """Number of requests that show the policy, with the times of the first and the last (microseconds)."""
 
     requests: int = 0
     first: int = 0
     last: int = 0
 
-    def add(self, other: UnknownPolicy) -> None:
+    def add(self, other: Self) -> None:
         """Add the counts of another part of the log."""
         self.first = min(self.first, other.first) if self.requests else other.first
         self.last = max(self.last, other.last)

@@ -11,10 +11,10 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import orjson
-from msgspec import Struct, field
+from msgspec import field
 
 from replay.admission.decision import Decision, Verdict
 from replay.audit.answer import VALIDATION_FAILURE
@@ -29,6 +29,7 @@ from replay.compare.effect import (
 )
 from replay.compare.outage import FailedCall
 from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, new_annotations, new_warnings
+from replay.compare.tally import Tally
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.gvk import GroupVersionResource
@@ -56,7 +57,7 @@ class ChangeExample(NamedTuple):
     candidate: JSON
 
 
-class ChangeExamples(Struct):
+class ChangeExamples(Tally):
     """Examples of one part of a log, or of the whole log.
 
     Of each group the first request is kept, so the order in which parts are merged does not matter.
@@ -83,7 +84,7 @@ class ChangeExamples(Struct):
         sides = (redactor.object(current_object), redactor.object(candidate_object))
         self._keep(key, ChangeExample(outcome.seq, outcome.item, _about(outcome), *sides))
 
-    def add(self, other: ChangeExamples) -> None:
+    def add(self, other: Self) -> None:
         """Add the examples of another part."""
         for key, example in other.groups.items():
             first = self.groups.get(key)
@@ -171,7 +172,7 @@ class OutcomeFinding(NamedTuple):
     also_mutated: bool = False
 
 
-class Cell(Struct):
+class Cell(Tally):
     """Number of requests, with the first and last time (microseconds since the epoch), and the first examples."""
 
     count: int = 0
@@ -179,7 +180,7 @@ class Cell(Struct):
     last: int = 0
     examples: list[Example] = field(default_factory=list)
 
-    def add(self, other: Cell) -> None:
+    def add(self, other: Self) -> None:
         """Add the requests of another part of the log."""
         self.first = min(self.first, other.first) if self.count else other.first
         self.last = max(self.last, other.last)
@@ -203,7 +204,7 @@ class Gap(NamedTuple):
     fix: str
 
 
-class Summary(Struct):
+class Summary(Tally):
     """All counts about outcomes.
 
     `verdicts` is by (set, verdict), `basis` by (attribute, basis), `gaps` by (set, Gap), `timeline` by (minute since
@@ -300,28 +301,6 @@ class Summary(Struct):
             counted = self.messages.setdefault((key.outcome, policy), Counter())
             if message in counted or len(counted) < MAX_MESSAGES:
                 counted[message] += 1
-
-    def add(self, other: Summary) -> None:
-        """Add the counts of another part of the log."""
-        self.requests += other.requests
-        self.outcomes.update(other.outcomes)
-        self.verdicts.update(other.verdicts)
-        self.basis.update(other.basis)
-        self.gaps.update(other.gaps)
-        self.not_reached.update(other.not_reached)
-        self.timeline.update(other.timeline)
-        self.webhooks.update(other.webhooks)
-        self.call_failures.update(other.call_failures)
-        self.failed_calls.update(other.failed_calls)
-        self.also_mutated.update(other.also_mutated)
-        self.spared += other.spared
-        self.changes.add(other.changes)
-        for key, cell in other.cells.items():
-            _merge(self.cells, key, cell)
-        for chain, cell in other.chains.items():
-            _merge(self.chains, chain, cell)
-        for group, messages in other.messages.items():
-            self.messages.setdefault(group, Counter()).update(messages)
 
 
 def finding(outcome: Outcome) -> OutcomeFinding:

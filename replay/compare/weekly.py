@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import orjson
 from msgspec import Struct, field
@@ -19,6 +19,7 @@ from replay.compare.readiness import NamespaceReadiness
 from replay.compare.result import SetFacts
 from replay.compare.scan import Scan
 from replay.compare.summary import Gap
+from replay.compare.tally import Tally
 
 _WARNING = re.compile(
     r"Validation failed for ValidatingAdmissionPolicy '([^']*)' with binding '[^']*': (.*)", re.DOTALL
@@ -84,7 +85,7 @@ class EffectKey(NamedTuple):
         return not self.denied and not self.follows
 
 
-class EffectCell(Struct):
+class EffectCell(Tally):
     """Number of requests, with the first and last time (microseconds since the epoch), and the first message."""
 
     count: int
@@ -93,7 +94,7 @@ class EffectCell(Struct):
     audit_id: str
     message: str
 
-    def add(self, other: EffectCell) -> None:
+    def add(self, other: Self) -> None:
         """Add the counts of another part of the log."""
         self.count += other.count
         self.last = max(self.last, other.last)
@@ -112,7 +113,7 @@ class Bucket(NamedTuple):
     start: int
 
 
-class EffectCounts(Struct):
+class EffectCounts(Tally):
     """Effects counted by cell and over time. Merging is commutative."""
 
     cells: dict[EffectKey, EffectCell] = field(default_factory=dict)
@@ -120,21 +121,11 @@ class EffectCounts(Struct):
 
     def count(self, key: EffectKey, cell: EffectCell, start: int) -> None:
         """Count one request."""
-        self._merge(key, cell)
-        self.timeline[Bucket(key.period, key.side, key.action, key.policy, key.is_root, start)] += cell.count
-
-    def add(self, other: EffectCounts) -> None:
-        """Add the counts of another part of the log."""
-        for key, cell in other.cells.items():
-            self._merge(key, cell)
-        self.timeline.update(other.timeline)
-
-    def _merge(self, key: EffectKey, cell: EffectCell) -> None:
-        cell_so_far = self.cells.get(key)
-        if cell_so_far is None:
-            self.cells[key] = cell
+        if key in self.cells:
+            self.cells[key].add(cell)
         else:
-            cell_so_far.add(cell)
+            self.cells[key] = cell
+        self.timeline[Bucket(key.period, key.side, key.action, key.policy, key.is_root, start)] += cell.count
 
 
 def effects_of(decision: Decision) -> Iterator[PolicyEffect]:

@@ -19,7 +19,7 @@ from replay.audit.answer import RefusalPhase, observe, wording_of
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
-from replay.compare.fidelity import Fidelity, merged
+from replay.compare.fidelity import Fidelity
 from replay.compare.in_force import (
     EngineAgreement,
     Evidence,
@@ -30,6 +30,7 @@ from replay.compare.in_force import (
     note_unknown_policies,
 )
 from replay.compare.result import VerifyResult
+from replay.compare.tally import Tally
 from replay.distribution import install_command
 from replay.errors import ReplayError
 from replay.matching.equivalence import EquivalentResourceMapper
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from replay.compare.second_opinion import SecondOpinion
 
 
-class VerifyPart(Struct):
+class VerifyPart(Tally):
     """Findings of one part of the log."""
 
     fidelity: Fidelity = field(default_factory=Fidelity)
@@ -184,27 +185,23 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         job = within(store, job, options.focus)
         authorized = replay_authorization(store, authorizers, job).summary if authorizers is not None else None
         work = VerifyJob(job, second_opinion)
-        parts = replay_parts(work, store, options, progress)
-        facts = log_facts(scenario, store, ingest, sum(part.total for part in parts))
+        whole = VerifyPart()
+        for part in replay_parts(work, store, options, progress):
+            whole.add(part)
+        whole.fidelity.settle()
+        facts = log_facts(scenario, store, ingest, whole.total)
         notes = (*options.focus.notes, *health_notes(store, job))
         written = written_policies(store, manifests.sets[0])
-    fidelity = merged(part.fidelity for part in parts)
-    unknown_policies: dict[str, UnknownPolicy] = {}
-    opinions = EngineAgreement()
-    for part in parts:
-        for policy, unknown_policy in part.unknown_policies.items():
-            unknown_policies.setdefault(policy, UnknownPolicy()).add(unknown_policy)
-        opinions.add(part.opinions)
     return VerifyResult(
         log=facts,
         current=set_facts(current, manifests.sets[0]),
-        fidelity=fidelity,
-        decided=sum(part.decided for part in parts),
-        total=sum(part.total for part in parts),
-        findings=findings_of((each for part in parts for each in part.evidence), fidelity.most_failures, written),
-        unknown_policies=unknown_policies,
+        fidelity=whole.fidelity,
+        decided=whole.decided,
+        total=whole.total,
+        findings=findings_of(whole.evidence, whole.fidelity.most_failures, written),
+        unknown_policies=whole.unknown_policies,
         notes=notes,
-        opinions=opinions if second_opinion else None,
+        opinions=whole.opinions if second_opinion else None,
         authorization=authorized,
     )
 

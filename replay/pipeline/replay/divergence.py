@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Self
 
-from msgspec import Struct, field
+from msgspec import field
 
 from replay.audit.place import stored_key
+from replay.compare.tally import Tally
 from replay.kube.object_ref import ObjectRef
 from replay.world.result import IsolatedEnd
 
 
-class Divergence(Struct):
+class Divergence(Tally):
     """The requests from which the candidate diverges from the log.
 
     `objects` are the sequence numbers of differing requests by object key. `numbers` map each such request to its end
@@ -47,7 +49,7 @@ class Divergence(Struct):
         for key in keys:
             self.objects.setdefault(key, ())
 
-    def add(self, other: Divergence) -> None:
+    def add(self, other: Self) -> None:
         """Add the divergence of another part of the log."""
         for key, numbers in other.objects.items():
             self.objects[key] = (*self.objects.get(key, ()), *numbers)

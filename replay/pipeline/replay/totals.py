@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from msgspec import Struct, field
+from msgspec import field
 
 from replay.compare.fidelity import Fidelity
 from replay.compare.summary import Summary
+from replay.compare.tally import Tally
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.replayer import Pending
 
 
-class Totals(Struct):
+class Totals(Tally):
     """The results that can be added up."""
 
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
-
-    def add(self, other: Totals) -> None:
-        """Add the totals of another part of the log for the same class."""
-        self.summary.add(other.summary)
-        self.fidelity.add(other.fidelity)
 
 
 class ClassPiece(NamedTuple):

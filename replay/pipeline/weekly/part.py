@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from msgspec import Struct, field
 
@@ -17,6 +17,7 @@ from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import DecidedIn, outcome_kind
 from replay.compare.subject import owner, subject, workload
 from replay.compare.summary import Gap, placed
+from replay.compare.tally import Tally
 from replay.compare.weekly import (
     EffectAction,
     EffectCell,
@@ -51,7 +52,7 @@ def in_workspace(workspace: str, namespace: str) -> str:
     return " ".join(each for each in (workspace, namespace) if each)
 
 
-class FileAgreement(Struct):
+class FileAgreement(Tally):
     """The agreement of the baseline with one log file, and the times of its first and last reproduced decision."""
 
     fidelity: Fidelity = field(default_factory=Fidelity)
@@ -80,7 +81,7 @@ class FileAgreement(Struct):
         fidelity = self.fidelity
         return fidelity.denials.reproduced + fidelity.failures.reproduced + fidelity.annotations.reproduced
 
-    def add(self, other: FileAgreement) -> None:
+    def add(self, other: Self) -> None:
         """Merge another part of the log."""
         self.fidelity.add(other.fidelity)
         if other.first:
@@ -91,7 +92,7 @@ class FileAgreement(Struct):
         self.last = max(self.last, last)
 
 
-class WeeklyPart(Struct):
+class WeeklyPart(Tally):
     """The counts of one part of the log. Merging is commutative.
 
     `undecided` counts requests by period and set. `gaps` and `witnesses` are of the last period alone. `begins` are the
@@ -106,19 +107,6 @@ class WeeklyPart(Struct):
     gaps: Counter[Gap] = field(default_factory=Counter)
     not_reached: Counter[str] = field(default_factory=Counter)
     witnesses: dict[str, FileAgreement] = field(default_factory=dict)
-
-    def add(self, other: WeeklyPart) -> None:
-        """Merge another part of the log."""
-        self.effects.add(other.effects)
-        for key, entries in other.would_deny.items():
-            self.would_deny.setdefault(key, []).extend(entries)
-        for where, begins in other.begins.items():
-            self.begins.setdefault(where, Divergence()).add(begins)
-        self.undecided.update(other.undecided)
-        self.gaps.update(other.gaps)
-        self.not_reached.update(other.not_reached)
-        for file, witness in other.witnesses.items():
-            self.witnesses.setdefault(file, FileAgreement()).add(witness)
 
     def count_new_denials(self, worlds: Mapping[PeriodSide, World], step: int) -> None:
         """Count the new denials, after it is known which of them are consequences."""
