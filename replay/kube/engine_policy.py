@@ -133,8 +133,9 @@ class PolicyEngine(NamedTuple):
 
     `name` is its directory in a set, and what `replay plugin` calls it. `group` begins the `apiVersion` of its objects. `policy_names`, `concerns`
     and `denied` are the engine's part of the functions below. `registration` adds its webhooks to a set, `backend` makes what answers for them,
-    `decider` answers `replay plugin`, and `check` adds its findings to those of `replay check`. `replay snapshot` takes its `resources`, and what
-    `read` names where a set has objects of the engine, each with the reason.
+    `decider` answers `replay plugin`, `check` adds its findings to those of `replay check`, and `promotion` is the change that `replay promote`
+    rehearses. `matched` yields what the engine's policies match, by which `replay diff --log` pairs them. `replay snapshot` takes its `resources`,
+    and what `read` names where a set has objects of the engine, each with the reason.
     """
 
     name: str
@@ -146,9 +147,11 @@ class PolicyEngine(NamedTuple):
     backend: str
     decider: str
     check: str
+    promotion: str
     reason: str
     resources: tuple[GroupResource, ...]
     read: Mapping[GroupResource, str]
+    matched: str = ""
 
 
 ENGINES: Final = (
@@ -162,6 +165,7 @@ ENGINES: Final = (
         backend="replay.gatekeeper.backend:gatekeeper_of",
         decider="replay.gatekeeper.engine:decide",
         check="replay.gatekeeper.set_check:with_gatekeeper",
+        promotion="replay.gatekeeper.promotion:promotion",
         reason="Gatekeeper's templates, constraints and mutators",
         resources=(
             GroupResource("", "constraints"),  # the category of all kinds that templates make
@@ -192,6 +196,7 @@ ENGINES: Final = (
         backend="replay.kyverno.backend:kyverno_of",
         decider="replay.kyverno.decide:decide",
         check="replay.kyverno.set_check:with_kyverno",
+        promotion="replay.kyverno.promotion:promotion",
         reason="Kyverno's policies and exceptions",
         resources=(
             *(
@@ -211,6 +216,7 @@ ENGINES: Final = (
             GroupResource("policies.kyverno.io", "policyexceptions"),
         ),
         read={GroupResource("", "configmaps"): "Kyverno's configuration, and what contexts read"},
+        matched="replay.kyverno.kind_selector:matched_resources",
     ),
 )
 

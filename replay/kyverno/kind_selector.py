@@ -6,12 +6,14 @@ The rules are those of `pkg/utils/kube/kind.go` and `pkg/utils/match/kind.go`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from replay.kube.discovery import Discovery
+from replay.kube.engine_policy import policy_name, rule_name
 from replay.kube.gvk import GroupVersionKind
+from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.wildcard import matches_wildcard
 
 _VERSION = re.compile(r"v\d((alpha|beta)\d)?|\*", re.ASCII)
@@ -124,3 +126,18 @@ def _resources(discovery: Discovery, selector: KindSelector) -> set[tuple[str, s
         if selector.subresource:
             found |= {(*name, sub) for sub in each.subresources if matches_wildcard(selector.subresource, sub)}
     return found
+
+
+def matched_resources(
+    policy: Mapping[str, Any], discovery: Discovery
+) -> Iterator[tuple[str, Sequence[tuple[Iterable[str], Iterable[str]]]]]:
+    """Yield the name in decisions of a policy, or of each of its rules, with pairs of groups and resources that it matches."""
+    spec = as_map(policy.get("spec"))
+    if policy.get("kind") in ("ClusterPolicy", "Policy"):
+        for rule in spec.get("rules") or ():
+            selected = selected_resources(discovery, kinds_of(rule.get("match")))
+            pairs = [((group,), (f"{name}/{sub}" if sub else name,)) for group, _, name, sub in selected]
+            yield rule_name(policy, rule.get("name")), pairs
+        return
+    rules = as_map(spec.get("matchConstraints")).get("resourceRules") or ()
+    yield policy_name(policy), [(each.get("apiGroups") or (), each.get("resources") or ()) for each in rules]

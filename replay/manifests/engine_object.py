@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from copy import deepcopy
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, Origin
+from replay.kube.admissionregistration import ManifestSet, MatchResources, Origin
 from replay.kube.engine_policy import ENGINES, concerns, function_of, is_of_engine
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.documents import (
@@ -204,3 +206,49 @@ def with_engines(manifests: ManifestSet, objects: Iterable[JSON], version: Kuber
         if any(is_of_engine(value, engine) for value in own):
             manifests = function_of(engine.registration)(manifests, version)
     return manifests
+
+
+DENIES_ALREADY: Final = "`{}` denies already: `replay lookup` shows whom"
+NEVER_DENIES: Final = "`{}` never denies: it changes or makes objects"
+"""Why a policy cannot be promoted, with `{}` for its name."""
+
+
+class EnginePromotion(Struct, frozen=True):
+    """A policy of an engine that does not deny yet: its actions, the patch that makes it deny, and the patched policy.
+
+    `patch` is a merge patch, or the list of a JSON patch; `criteria` select the requests that the policy may match.
+    """
+
+    actions: tuple[str, ...]
+    patch: JSON
+    promoted: JSON
+    criteria: MatchResources
+    untold: str
+    """Why an audit log does not show failures of the policy."""
+
+
+def promoted_object(
+    value: JSON, actions: Iterable[str], patch: JSON, criteria: MatchResources, untold: str
+) -> EnginePromotion | str:
+    """Return the promotion with the patched object, or that the policy denies already if no action is weaker."""
+    weak = tuple(dict.fromkeys(actions))
+    return EnginePromotion(weak, patch, _patched(value, patch), criteria, untold) if weak else DENIES_ALREADY
+
+
+def replacement(path: str, value: str, *, has_value: bool = True) -> JSON:
+    """Return the operation of a JSON patch that sets a value."""
+    return {"op": "replace" if has_value else "add", "path": path, "value": value}
+
+
+def _patched(value: JSON, patch: JSON) -> JSON:
+    changed: Any = deepcopy(value)
+    if isinstance(patch, dict):
+        changed["spec"].update(patch["spec"])
+        return changed
+    for operation in patch:
+        *parents, last = operation["path"].split("/")[1:]
+        place = changed
+        for name in parents:
+            place = place[int(name)] if isinstance(place, list) else place[name]
+        place[last] = operation["value"]
+    return changed

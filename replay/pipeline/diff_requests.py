@@ -32,10 +32,8 @@ from replay.gatekeeper.engine import GatekeeperEngine
 from replay.gatekeeper.two_sources import TwoSources, two_sources
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.discovery import Discovery, builtin_discovery
-from replay.kube.engine_policy import VALIDATION, engine_policies, policy_name, policy_names, rule_name
-from replay.kyverno.kind_selector import kinds_of, selected_resources
-from replay.kyverno.rules.go_value import as_map
+from replay.kube.discovery import builtin_discovery
+from replay.kube.engine_policy import ENGINES, VALIDATION, engine_policies, function_of, is_of_engine, policy_names
 from replay.manifests.engine_object import engine_documents
 from replay.manifests.set_loader import load_manifest_set
 from replay.pipeline.options import Options
@@ -70,26 +68,12 @@ def matched_resources(manifests: ManifestSet) -> dict[str, frozenset[str]]:
         if each.match_constraints is not None
     }
     discovery = builtin_discovery()
-    for value in manifests.engine_objects:
-        found.update(_of_engine(value, discovery))
+    for engine in ENGINES:
+        own = [each for each in manifests.engine_objects if is_of_engine(each, engine) and policy_names(each)]
+        for value in own if engine.matched else ():
+            matched = function_of(engine.matched)(value, discovery)
+            found.update((name, _resources(rules)) for name, rules in matched)
     return found
-
-
-def _of_engine(value: Mapping[str, Any], discovery: Discovery) -> Iterator[tuple[str, frozenset[str]]]:
-    if not policy_names(value) or ".gatekeeper.sh/" in str(value.get("apiVersion")):
-        return
-    spec = as_map(value.get("spec"))
-    if value.get("kind") in ("ClusterPolicy", "Policy"):
-        for rule in spec.get("rules") or ():
-            yield rule_name(value, rule.get("name")), _of_rule(rule, discovery)
-        return
-    rules = as_map(spec.get("matchConstraints")).get("resourceRules") or ()
-    yield policy_name(value), _resources((each.get("apiGroups") or (), each.get("resources") or ()) for each in rules)
-
-
-def _of_rule(rule: Mapping[str, Any], discovery: Discovery) -> frozenset[str]:
-    selected = selected_resources(discovery, kinds_of(rule.get("match")))
-    return _resources(((group,), (f"{name}/{sub}" if sub else name,)) for group, _, name, sub in selected)
 
 
 def _resources(rules: Iterable[tuple[Iterable[str], Iterable[str]]]) -> frozenset[str]:

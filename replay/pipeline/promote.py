@@ -13,13 +13,13 @@ from replay.errors import AuditLogError, ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources, ValidatingAdmissionPolicy
 from replay.kube.discovery import Discovery
-from replay.kube.engine_policy import policy_name, policy_names
+from replay.kube.engine_policy import ENGINES, function_of, is_of_engine, policy_name, policy_names
 from replay.kube.gvk import GroupResource
+from replay.manifests.engine_object import DENIES_ALREADY, EnginePromotion
 from replay.manifests.set_loader import SetObjects
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import excluded_from_all
-from replay.pipeline.engine_promotion import DENIES, EnginePromotion, promotion_of, unpromotable
 from replay.pipeline.kcp.layout import is_by_workspace
 from replay.pipeline.manifests import SetFiles, manifests_of, set_files
 from replay.pipeline.options import Options
@@ -123,16 +123,17 @@ def _bindings(current: ManifestSet, policy: ValidatingAdmissionPolicy) -> tuple[
         if "Deny" not in each.validation_actions
     )
     if not bindings:
-        raise ReplayError(DENIES.format(policy.name), path="POLICY")
+        raise ReplayError(DENIES_ALREADY.format(policy.name), path="POLICY")
     return bindings
 
 
 def _engine_promotion(policy: JSON, name: str, discovery: Discovery) -> EnginePromotion:
     """Return how to make an engine's policy deny. Raise ReplayError if nothing can be changed."""
-    engine = promotion_of(policy, discovery)
-    if engine is None:
-        raise ReplayError(unpromotable(policy).format(name), path="POLICY")
-    return engine
+    engine = next(each for each in ENGINES if is_of_engine(policy, each))
+    promotion: EnginePromotion | str = function_of(engine.promotion)(policy, discovery)
+    if isinstance(promotion, str):
+        raise ReplayError(promotion.format(name), path="POLICY")
+    return promotion
 
 
 def _engine_binding(current: ManifestSet, policy: JSON, engine: EnginePromotion) -> PromotedBinding:
