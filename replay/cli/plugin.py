@@ -56,7 +56,7 @@ def plugin(
     import orjson
 
     from replay.cli.progress import progress_on
-    from replay.pipeline.plugin.results import plugin_results
+    from replay.pipeline.plugin import plugin_results
     from replay.pipeline.scenario import Scenario
     from replay.pipeline.whole_file import whole_file
     from replay.storage.location import one_cluster

@@ -1,28 +1,132 @@
-"""The result of a run: the value that the pipeline hands to the reports."""
+"""Results of questions: the values that the pipeline hands to the reports."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
+from replay.audit.period import Period
 from replay.cellib.version import NEWEST, Versions
 from replay.compare.accepted import AcceptedFacts
-from replay.compare.api_version_use import ApiVersionUse
 from replay.compare.authorization import AuthorizationSummary
 from replay.compare.fidelity import Fidelity
 from replay.compare.outage import Outage
 from replay.compare.summary import Summary
-from replay.compare.world_facts import WorldFacts
+from replay.json import JSON
 from replay.kube.admissionregistration import Origin
+from replay.kube.gvk import GroupVersionResource
+from replay.kube.lifecycle import LIFECYCLES
+from replay.world.result import Cause, Consequence
 
-if TYPE_CHECKING:  # what other commands find out: `replay run` does not load it
+if TYPE_CHECKING:
     from replay.compare.audit_policy import AuditPolicy
     from replay.compare.coverage import Coverage, LogGrowth
     from replay.compare.in_force import EngineAgreement, Findings, UnknownPolicy
     from replay.prove.sets import PolicyProof
+
+
+# Counts of predicted outcomes, for a report.
+
+_NOT_FAILING = (Cause.SUCCEEDS, Cause.UNKNOWN)
+
+
+class WorldFacts(Struct):
+    """Counts of requests that end otherwise than in the log.
+
+    `roots` end so independently, `consequences` because of another request. `failing` are the consequences that
+    certainly fail. `not_sent` are requests of controllers that would have no reason, and no other number includes them.
+    `ends` counts roots and consequences by cause. `retried` counts owners for which a controller repeats a refused
+    creation, and `refused` the refusals in all, as far as the pauses of the controller tell. `refused_in_log` counts
+    those that the log has too.
+    """
+
+    roots: int = 0
+    consequences: int = 0
+    failing: int = 0
+    not_sent: int = 0
+    unknown: int = 0
+    retried: int = 0
+    refused: int = 0
+    refused_in_log: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+
+    @staticmethod
+    def of(consequences: Iterable[Consequence], retries: Sequence[int] = (), still: Collection[int] = ()) -> WorldFacts:
+        """Count the consequences of a run.
+
+        `retries` has the number of refusals of each owner that exists only in the candidate's world, `still` that of
+        each owner that the log already shows as refused.
+        """
+        facts = WorldFacts(
+            retried=len(retries) + len(still), refused=sum(retries) + sum(still), refused_in_log=sum(still)
+        )
+        for each in consequences:
+            facts.retried += bool(each.repetitions)
+            facts.refused += each.repetitions
+            if not each.differs:
+                continue
+            if each.result.cause == Cause.NOT_SENT:
+                facts.not_sent += 1
+                continue
+            facts.roots += each.root
+            facts.consequences += not each.root
+            facts.failing += not each.root and each.result.cause not in _NOT_FAILING
+            facts.unknown += each.result.cause == Cause.UNKNOWN
+            facts.ends[str(each.result.cause)] += 1
+        return facts
+
+
+# Users of API versions that the upgrade or a later upgrade removes.
+
+_RELEASE = re.compile(r"1\.(\d{1,4})")
+
+
+class Service(StrEnum):
+    """Change of an API version in an upgrade, the worst first."""
+
+    REMOVED = "removed"
+    """The server of the baseline serves it, and that of the candidate does not."""
+    GONE = "gone"
+    """Neither serves it."""
+    DEPRECATED = "deprecated"
+    """Both serve it."""
+
+
+class ApiVersionUse(Struct, frozen=True):
+    """The requests of a user for one resource in a deprecated or removed version.
+
+    `removed` is the minor version that no longer serves it, or 0 if none is announced. `agent` is the newest client.
+    `last` is in microseconds.
+    """
+
+    resource: GroupVersionResource
+    service: Service
+    removed: int
+    replacement: str
+    user: str
+    agent: str
+    requests: int
+    succeeded: int
+    last: int
+
+
+def service_of(resource: GroupVersionResource, release: str, versions: Versions) -> tuple[Service, int, str]:
+    """Return what happens to a version in an upgrade, the minor version that removes it, and its replacement.
+
+    `release` is the removal that the log states (`k8s.io/removed-release`), or empty.
+    """
+    lifecycle = LIFECYCLES.get(resource)
+    announced = _RELEASE.fullmatch(release)
+    removed = lifecycle.removed if lifecycle is not None else int(announced[1]) if announced else 0
+    replacement = lifecycle.replacement if lifecycle is not None else ""
+    if not removed or removed > versions.candidate.minor:
+        return Service.DEPRECATED, removed, replacement
+    return (Service.GONE if removed <= versions.current.minor else Service.REMOVED), removed, replacement
 
 
 class LogFacts(Struct):
@@ -131,3 +235,58 @@ class VerifyResult(Struct):
     notes: tuple[str, ...] = ()
     opinions: EngineAgreement | None = None
     authorization: AuthorizationSummary | None = None
+
+
+# A policy that audits or warns, and what happens if its bindings deny.
+
+BINDING = "validatingadmissionpolicybinding"
+"""Resource name of bindings in kubectl."""
+
+
+class RecordedFailures(NamedTuple):
+    """Audited failures in the log: requests, those among them that failed anyway, and their first and last time."""
+
+    requests: int = 0
+    failed: int = 0
+    users: int = 0
+    namespaces: int = 0
+    first: int = 0
+    last: int = 0
+
+
+class PromotedBinding(NamedTuple):
+    """An object that keeps a policy from denying: a binding, or the policy of an engine itself.
+
+    `actions` is what the policy does instead. `patch` makes it deny, and is a merge patch or the list of a JSON patch.
+    """
+
+    name: str
+    static: bool
+    actions: tuple[str, ...]
+    patch: JSON
+    origin: Origin | None = None
+    resource: str = BINDING
+    namespace: str = ""
+
+
+class PromotedPolicy(Struct, frozen=True):
+    """A policy of the baseline, with a run in which only its bindings differ, because they deny.
+
+    `selected` counts the requests that its match constraints may select, rather too many than too few. `rules` are the
+    names of what denies in decisions. `untold` says why the log has no failures of the policy, and is empty if it has
+    them.
+    """
+
+    name: str
+    rules: frozenset[str]
+    bindings: tuple[PromotedBinding, ...]
+    period: Period
+    selected: int
+    recorded: RecordedFailures
+    run: RunResult
+    untold: str = ""
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it is a ValidatingAdmissionPolicy with bindings, and not a policy of an engine."""
+        return self.bindings[0].resource == BINDING

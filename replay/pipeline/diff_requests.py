@@ -37,7 +37,7 @@ from replay.kube.engine_policy import ENGINES, VALIDATION, engine_policies, func
 from replay.manifests.engine_object import engine_documents
 from replay.manifests.set_loader import load_manifest_set
 from replay.pipeline.options import Options
-from replay.pipeline.plugin.engine import engine_cases
+from replay.pipeline.plugin import engine_cases
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import read_snapshot

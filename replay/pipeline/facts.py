@@ -1,4 +1,7 @@
-"""Facts about the inputs of a report: the log, the manifest sets, and irregularities of log and snapshot."""
+"""Facts about a run that are no decisions: the log, the manifest sets, and irregularities of log and snapshot.
+
+For sets that move to static manifests, and for upgrades, they also tell what decisions do not show.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,25 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
+import orjson
+
+from replay.admission.webhook.webhooks import configurations_of, match_resources
 from replay.audit.ingest_report import IngestReport
 from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.store import Store
-from replay.compare.result import LogFacts, SetFacts
-from replay.kube.admissionregistration import CONFIGURATION_KINDS, ManifestSet, Origin
-from replay.kube.discovery import builtin_discovery
+from replay.cellib.version import Versions
+from replay.compare.result import ApiVersionUse, LogFacts, Service, SetFacts, service_of
+from replay.kube.admissionregistration import CONFIGURATION_KINDS, GROUP, ManifestSet, MatchResources, Origin
+from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.engine_policy import policy_names
-from replay.kube.gvk import GroupResource
+from replay.kube.gvk import GroupResource, GroupVersionResource
+from replay.kube.lifecycle import LIFECYCLES
 from replay.kube.object_lister import ObjectKey
+from replay.manifests.diff import diff_sets, moved_names
+from replay.manifests.object_diff import Verb
+from replay.matching.coarse import CoarseClass, may_select
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import excluded_from_all
 from replay.pipeline.replay.job import Job
 from replay.pipeline.scenario import STDIN, Scenario, name_of
 from replay.reconstruct.cluster import key_of
@@ -196,3 +209,95 @@ def _snapshot(store: Store, job: Job) -> Iterator[str]:
 
 def _clock(microseconds: int) -> str:
     return f"{datetime.fromtimestamp(microseconds // MICROSECONDS, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def moved_as_they_are(sets: tuple[ManifestSet, ManifestSet]) -> frozenset[str]:
+    """Return the policies that are static only in the candidate and change in nothing else, by their new names.
+
+    A changed binding counts as a change of its policy.
+    """
+    current, candidate = sets
+    differences = diff_sets(current, candidate)
+    differing = [each for each in differences if each.verb is not Verb.MOVED or each.fields]
+    changed = {name for each in differing for name in (each.name, each.new_name)}
+    changed |= {each.policy_name for each in candidate.bindings if each.name in changed}
+    policies = [each.name for each in candidate.policies if each.static]
+    moved = frozenset(each.new_name for each in differences if each.verb is Verb.MOVED)
+    return (moved - changed).intersection(policies)
+
+
+def newly_asked(
+    store: Store, sets: tuple[ManifestSet, ManifestSet], discovery: Discovery, *, asked: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """Yield a line for each moved webhook that is not in `asked`.
+
+    There is none if the log has no requests that only static webhooks get.
+    """
+    mapper = EquivalentResourceMapper(discovery)
+    for phase in ("mutating", "validating"):
+        before, after = (configurations_of(each, phase) for each in sets)
+        moved = frozenset(moved_names(before, after).values())
+        for configuration in (each for each in after if each.static and each.name in moved):
+            for webhook in configuration.webhooks:
+                selects = may_select(match_resources(webhook), mapper)
+                requests = sum(
+                    count
+                    for *columns, count in store.answer("admission_classes")
+                    if columns[1] == GROUP and selects(CoarseClass(*columns))
+                )
+                if requests and webhook.name not in asked:
+                    yield (
+                        f"`{webhook.name}` is static in the candidate, so it is also asked about policies and webhook configurations:"
+                        f" {requests:,} of the log's requests, and its answer is not known"
+                    )
+
+
+_ORDER = list(Service)
+
+
+def api_version_uses(store: Store, versions: Versions) -> tuple[ApiVersionUse, ...]:
+    """Return users of versions that the candidate's server does not serve, then users of versions removed later.
+
+    Most requests come first.
+    """
+    if not versions.differ:
+        return ()
+    removed = [each for each, lifecycle in LIFECYCLES.items() if lifecycle.removed <= versions.candidate.minor]
+    resources = orjson.dumps(sorted("/".join(filter(None, each)) for each in removed)).decode()
+    uses = []
+    for group, version, name, user, agent, *counts, release in store.query(
+        "api_versions", removed_versions=resources
+    ).iter_rows():
+        resource = GroupVersionResource(group, version, name)
+        uses.append(ApiVersionUse(resource, *service_of(resource, release, versions), user, agent or "", *counts))
+    return tuple(sorted(uses, key=lambda use: (_ORDER.index(use.service), -use.requests, use.resource, use.user)))
+
+
+def webhooks_not_called(store: Store, sets: tuple[ManifestSet, ManifestSet], discovery: Discovery) -> Iterator[str]:
+    """Yield a line if webhooks of the baseline match resources for which the candidate's server calls no webhook."""
+    current, candidate = sets
+    left = excluded_from_all([candidate]) - excluded_from_all([current])
+    webhooks = [
+        (webhook.name, MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy))
+        for phase in ("mutating", "validating")
+        for configuration in configurations_of(current, phase)
+        for webhook in configuration.webhooks
+        if webhook.rules
+    ]
+    if not left or not webhooks:
+        return
+    mapper = EquivalentResourceMapper(discovery)
+    selecting = [(name, may_select(match, mapper)) for name, match in webhooks]
+    requests, names = 0, set[str]()
+    for *columns, count in store.answer("admission_classes"):
+        asked = CoarseClass(*columns)
+        if GroupResource(asked.api_group, asked.resource) in left:
+            own = {name for name, selects in selecting if selects(asked)}
+            requests += count if own else 0
+            names |= own
+    if requests:
+        named = ", ".join(f"`{name}`" for name in sorted(names))
+        yield (
+            f"the server of the candidate asks no webhook about reviews of tokens and access: that of the baseline may have asked {named}"
+            f" about {requests:,} requests"
+        )

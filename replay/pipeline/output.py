@@ -9,10 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from replay.compare.api_version_use import Service
 from replay.compare.authorization import FINDINGS as AUTHORIZATION_FINDINGS
 from replay.compare.outcome import MUTATIONS, OutcomeKind
-from replay.compare.result import RunResult
+from replay.compare.result import RunResult, Service
 from replay.errors import ReplayError
 from replay.pipeline.project.format import DocumentFormat, FailOn, Format
 from replay.pipeline.whole_file import whole_file, write_files

@@ -8,7 +8,7 @@ from replay.audit.answer import decision_views
 from replay.audit.ingest import Progress
 from replay.audit.period import Period, selected_counts
 from replay.audit.store import Store
-from replay.compare.promoted_policy import PromotedBinding, PromotedPolicy, RecordedFailures
+from replay.compare.result import PromotedBinding, PromotedPolicy, RecordedFailures
 from replay.errors import AuditLogError, ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources, ValidatingAdmissionPolicy

@@ -20,16 +20,14 @@ from replay.audit.store import Store
 from replay.cellib.version import KubernetesVersion
 from replay.compare.accepted import Acceptance, AcceptanceLedger
 from replay.compare.fidelity import Fidelity
-from replay.compare.result import RunResult
+from replay.compare.result import RunResult, WorldFacts
 from replay.compare.summary import Summary
-from replay.compare.world_facts import WorldFacts
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.diff import diff_minors, diff_sets
 from replay.manifests.object_diff import ObjectDiff
 from replay.matching.coarse import CoarseClass, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.api_versions import api_version_uses, webhooks_not_called
 from replay.pipeline.authorization.run import (
     AuthorizationInputs,
     Authorized,
@@ -37,11 +35,18 @@ from replay.pipeline.authorization.run import (
     authorization_inputs,
     replay_authorization,
 )
-from replay.pipeline.facts import health_notes, log_facts, set_facts
+from replay.pipeline.facts import (
+    api_version_uses,
+    health_notes,
+    log_facts,
+    moved_as_they_are,
+    newly_asked,
+    set_facts,
+    webhooks_not_called,
+)
 from replay.pipeline.kcp.preparation import prepare
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of, set_files
-from replay.pipeline.moved import moved_as_they_are, newly_asked
 from replay.pipeline.options import Options
 from replay.pipeline.outage import outage_of
 from replay.pipeline.process.reading import Reading

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from datetime import UTC, tzinfo
 
 from replay.compare.outcome import OutcomeKind
-from replay.compare.promoted_policy import PromotedBinding, PromotedPolicy
 from replay.compare.readiness import Confidence, Doubt, confidence
+from replay.compare.result import PromotedBinding, PromotedPolicy
 from replay.compare.summary import Gap
 from replay.go.time import timestamp
 from replay.json import JSON

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from replay.errors import ReplayError
-from replay.pipeline.plugin.engine import EngineCase, engine_cases
+from replay.pipeline.plugin import EngineCase, engine_cases
 
 REQUEST = '{"uid": "u"}'
 LINES = [

@@ -10,7 +10,7 @@ import pytest
 
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.cli.options import Rehearsal
-from replay.compare.api_version_use import Service, service_of
+from replay.compare.result import Service, service_of
 from replay.kube.gvk import GroupVersionResource
 from replay.pipeline.options import Options
 from replay.pipeline.output import exit_code

@@ -10,8 +10,7 @@ import orjson
 import pytest
 
 from replay.compare.outcome import OutcomeKind
-from replay.compare.result import RunResult
-from replay.compare.world_facts import WorldFacts
+from replay.compare.result import RunResult, WorldFacts
 from replay.pipeline.options import Options
 from replay.pipeline.replay.replayer import Replayer
 from replay.pipeline.run import run

@@ -1,18 +1,20 @@
-"""Start and end of our own processes.
+"""Processes of a command: how they begin and end, and where they report their progress.
 
 This module imports nothing that reads logs or decides, because processes start before that.
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from multiprocessing import util
@@ -21,6 +23,34 @@ from multiprocessing.context import BaseContext
 from pathlib import Path
 
 from replay.storage.scratch import scratch
+
+VARIABLE = "REPLAY_PROGRESS_FILE"
+_SECONDS = 0.5
+"""Least seconds between two writes of the file."""
+
+
+def progress_to(path: Path) -> Callable[[str, int, int], None]:
+    """Return a function that reports progress. An unwritable file is ignored."""
+    last = [0.0]
+
+    def report(what: str, count: int, total: int) -> None:
+        now = time.monotonic()
+        if now - last[0] >= _SECONDS:
+            last[0] = now
+            with suppress(OSError):
+                path.write_text(json.dumps([what, count, total]), encoding="utf-8")
+
+    return report
+
+
+def read_progress(path: Path) -> tuple[str, int, int]:
+    """Return activity, amount done and total, empty if nothing is known yet."""
+    try:
+        what, done, total = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return "", 0, 0
+    return str(what), int(done), int(total)
+
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()))
 _LONGEST_TEMPORARY = 73

@@ -24,7 +24,7 @@ from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
 from replay.audit.place import BETWEEN, TICKS, LogPosition, is_named, object_place, stored_key
 from replay.audit.store import Store
-from replay.compare.world_facts import WorldFacts
+from replay.compare.result import WorldFacts
 from replay.kube.object_ref import ObjectRef
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.compare.api_version_use import ApiVersionUse, Service
-from replay.compare.result import RunResult
+from replay.compare.result import ApiVersionUse, RunResult, Service
 from replay.report.render.document import Align, Column, Fact, Section, Table, Tone, inert, moment, number, plural
 
 _MOST_NAMES = 2

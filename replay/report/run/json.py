@@ -11,9 +11,8 @@ from typing import Any
 import orjson
 
 from replay.compare.outcome import OutcomeKind
-from replay.compare.result import LogFacts, RunResult
+from replay.compare.result import LogFacts, RunResult, WorldFacts
 from replay.compare.summary import CellKey, Summary, decided
-from replay.compare.world_facts import WorldFacts
 from replay.report.authorization.changes import authorization_json
 from replay.report.run.api_versions import api_versions_json
 from replay.report.run.denied import accepted_json, bootstrap_gap_json

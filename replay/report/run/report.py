@@ -8,9 +8,8 @@ from functools import partial
 from typing import NamedTuple
 
 from replay.compare.outcome import MUTATIONS, WORDS, OutcomeKind
-from replay.compare.result import RunResult
+from replay.compare.result import RunResult, WorldFacts
 from replay.compare.summary import Summary
-from replay.compare.world_facts import WorldFacts
 from replay.report.authorization.changes import authorization_facts, authorization_sections
 from replay.report.render.charts import MAX_SERIES
 from replay.report.render.document import (

@@ -14,8 +14,7 @@ from replay.admission.builtin.run import ask
 from replay.errors import ManifestError
 from replay.kube.admission_request import attributes_of
 from replay.kube.attributes import Missing, PartialObject
-from replay.pipeline.plugin.results import result_line
-from replay.pipeline.plugin.world import PluginConfig, PluginWorld
+from replay.pipeline.plugin import PluginConfig, PluginWorld, result_line
 
 NODE = {
     "apiVersion": "v1",

@@ -1,1 +1,0 @@
-"""`replay plugin`: one built-in plugin alone, on given AdmissionRequests and on those of a log."""
