@@ -6,7 +6,7 @@ With it the validating phase can be decided without running the mutating phase a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 
@@ -45,7 +45,7 @@ UNCHANGED: Final = Admitted()
 """Outcome of a mutating phase in which nothing acted on the request."""
 
 
-class Made(NamedTuple):
+class Made(Struct, frozen=True):
     """The decisions of all sets, and the result of each mutating phase.
 
     `admitted` is None if the results are unknown.

@@ -66,8 +66,10 @@ class RequestBindings(PlainBindings):
     """Bindings of policies that matched the request in the version in which it was sent."""
 
     def __init__(self, attributes: Attributes) -> None:
-        """Start without computed bindings."""
+        """Start with the object, which nearly every policy reads."""
         self._attributes = attributes
+        if type(attributes.object) is dict:
+            self["object"] = attributes.object
 
     def _made(self, name: str) -> Any:
         attributes = self._attributes
@@ -83,8 +85,8 @@ class RequestBindings(PlainBindings):
 
 ROOTS = frozenset({"object", "oldObject", "request", "namespaceObject"})
 """Bindings that are plain JSON."""
-DEEPEST = 24
-"""Most names in a path of a projection. Python compiles at most 200 nested brackets."""
+DEEPEST = 16
+"""Most names in a path of a projection. Python compiles at most 20 nested loops."""
 LONGEST = 1024
 """Most bytes of a projection that is worth caching."""
 
@@ -164,49 +166,40 @@ def projected(v):
 
 def _compiled(tree: _Node, with_unknown: Callable[[bytes, PlainBindings], ProjectionKey]) -> Projection:
     """Return the function for a tree, as compiled Python. Field names appear in it only as literals."""
-    functions: list[str] = []
-    roots = [_value(f"v[{name!r}]", child, f"v{index}", functions) for index, (name, child) in _numbered(tree)]
-    functions.append(_PROJECTED.replace("{roots}", ", ".join(roots)))
+    roots = [_value(f"v[{name!r}]", child, f"v{index}") for index, (name, child) in enumerate(tree.names.items())]
+    function = _PROJECTED.replace("{roots}", ", ".join(roots))
     names: dict[str, Any] = {"absent": _ABSENT, "other": _OTHER, "entries": _ENTRIES, "__builtins__": {}}
     names |= {each.__name__: each for each in (type, dict, list, len)}
     names |= {"encode": _encode, "longest": LONGEST, "with_unknown": with_unknown}
     names["not_encoded"] = (TypeError, ValueError, OverflowError, RecursionError)
-    exec(compile("\n".join(functions), "<projection>", "exec"), names)  # noqa: S102 - made here, of a footprint
+    exec(compile(function, "<projection>", "exec"), names)  # noqa: S102 - made here, of a footprint
     projected: Projection = names["projected"]
     return projected
 
 
-def _numbered(node: _Node) -> Iterable[tuple[int, tuple[str, _Node]]]:
-    return enumerate(node.names.items())
-
-
-def _value(text: str, child: _Node, own: str, functions: list[str]) -> str:
-    """Return an expression for the read parts of a value, which it keeps in the local variable `own`.
-
-    Lists and maps with any entry get a function for their elements, which is added to `functions`.
-    """
+def _value(text: str, child: _Node, own: str) -> str:
+    """Return an expression for the read parts of a value, which it keeps in the local variable `own`."""
     if child.is_test:
         return f"{text} is None"
     if child.is_read:
         return text
-    fields = [_field(own, name, each, f"{own}_{index}", functions) for index, (name, each) in _numbered(child)]
+    fields = [_field(own, name, each, f"{own}_{index}") for index, (name, each) in enumerate(child.names.items())]
     other = f"{own} if {own} is absent else [other, {own}]"
     if child.any is None:
         return f"([{', '.join(fields)}] if type({own} := {text}) is dict else {other})"
-    items, pairs = f"len({own})", f"[*{own}]"
-    if not child.any.is_test:
-        element = _value("p", child.any, "v", functions)
-        name = f"element_{len(functions)}"
-        functions.append(f"def {name}(p): return {element}")
-        items, pairs = f"[{name}(p) for p in {own}]", f"[[k, {name}(p)] for k, p in {own}.items()]"
-    entries = ", ".join(["entries", pairs, *fields])
-    return f"({items} if type({own} := {text}) is list else [{entries}] if type({own}) is dict else {other})"
+    entries = f"[{', '.join(['entries', f'[*{own}]', *fields])}]"
+    if child.any.is_test:
+        return f"(len({own}) if type({own} := {text}) is list else {entries} if type({own}) is dict else {other})"
+    item = f"{own}_item"
+    items = f"{own}.values() if type({own}) is dict else {own}"
+    parts = f"[type({own}) is dict and {entries}, [{_value(item, child.any, f'{own}_part')} for {item} in ({items})]]"
+    return f"({parts} if type({own} := {text}) is dict or type({own}) is list else {other})"
 
 
-def _field(own: str, name: str, child: _Node, place: str, functions: list[str]) -> str:
+def _field(own: str, name: str, child: _Node, place: str) -> str:
     if child.is_test:  # null and empty values are their own key
         return f"{name!r} in {own} if {own}.get({name!r}, 1) else [{own}[{name!r}]]"
-    return _value(f"{own}.get({name!r}, absent)", child, place, functions)
+    return _value(f"{own}.get({name!r}, absent)", child, place)
 
 
 V = TypeVar("V")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -76,7 +76,7 @@ class ChainObserver(Protocol):
         ...
 
 
-class _Mutation(NamedTuple):
+class _Mutation(Struct, frozen=True):
     """Result of one set's mutating phase: the resulting object, and the plugins' effects."""
 
     object: Object
@@ -153,7 +153,16 @@ class Chain:
     ) -> Made:
         """Return the decisions, and the mutating results that `decide_again` needs. Arguments as for `decide`."""
         try:
-            return self._made(self.asking(original, attributes, lister, backends))
+            asking = self.asking(original, attributes, lister, backends)
+            admitting, validating = self._admitting(asking), self._validating(asking)
+            if not admitting:
+                admitted = [UNCHANGED] * self._sets
+                objects = [side.attributes.object for side in asking.sides]
+            else:
+                mutations = self._mutations(admitting, asking)
+                objects = _seen(asking, mutations)
+                admitted = _admitted(mutations, objects, asking)
+            return Made(_decisions(admitted, objects, validating, asking), admitted)
         except UNFORESEEN as error:
             return Made([_undecided(error)] * self._sets, None)
 
@@ -255,18 +264,6 @@ class Chain:
         """Return the validating steps of the plugins that may act on the request."""
         return [each for plugin in self._busy_plugins if (each := plugin.validator(asking)) is not None]
 
-    def _made(self, asking: Asking) -> Made:
-        admitting, validating = self._admitting(asking), self._validating(asking)
-        if not admitting:
-            admitted = [UNCHANGED] * self._sets
-            objects = [side.attributes.object for side in asking.sides]
-        else:
-            mutations = self._mutations(admitting, asking)
-            objects = _seen(asking, mutations)
-            admitted = _admitted(mutations, objects, asking)
-        decisions = _decisions(admitted, objects, validating, asking)
-        return Made(decisions, admitted)
-
 
 def _decisions(
     admitted: Sequence[Admitted], objects: Sequence[Object], validating: Sequence[RequestValidator], asking: Asking
@@ -331,7 +328,7 @@ def _combined(admitted: Admitted, validating: Sequence[Decision]) -> Decision:
     """Return the decision of both phases. A decision of a single plugin is returned as the same object."""
     if admitted.is_refused:
         return joined(admitted.parts, ())
-    if admitted.is_same and all(part is ADMITTED for part in admitted.parts):
+    if admitted.is_same and not [part for part in admitted.parts if part is not ADMITTED]:
         decisions = [part for part in validating if part is not ADMITTED]
         if len(decisions) <= 1 and len(validating) <= 1:
             return decisions[0] if decisions else ADMITTED

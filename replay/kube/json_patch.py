@@ -66,20 +66,22 @@ def apply(document: JSON, operations: Sequence[Mapping[str, Any]], *, explicit_n
 
 def _add(document: JSON, operation: Mapping[str, Any]) -> JSON:
     path = _text(operation, "path", "add operation failed to decode path: missing value")
-    if _parent(document, path) is None:
+    place = _copied(document, path)
+    if place is None:
         raise JSONPatchError(f'add operation does not apply: doc is missing path: "{path}": {_MISSING}')
     try:
-        return _inserted(document, path, operation.get("value"))
+        return _inserted(place, operation.get("value"))
     except JSONPatchError as error:
         raise JSONPatchError(f"error in add for path: '{path}': {error}") from None
 
 
 def _remove(document: JSON, operation: Mapping[str, Any]) -> JSON:
     path = _text(operation, "path", "remove operation failed to decode path: missing value")
-    if _parent(document, path) is None:
+    place = _copied(document, path)
+    if place is None:
         raise JSONPatchError(f'remove operation does not apply: doc is missing path: "{path}": {_MISSING}')
     try:
-        return _removed(document, path)
+        return _removed(place)
     except JSONPatchError as error:
         raise JSONPatchError(f"error in remove for path: '{path}': {error}") from None
 
@@ -92,10 +94,10 @@ def _replace(document: JSON, operation: Mapping[str, Any]) -> JSON:
             # The error that the server formats here is nil.
             raise JSONPatchError("replace operation value must be object or array: %!w(<nil>)")
         return value
-    parent = _parent(document, path)
-    if parent is None:
+    place = _copied(document, path)
+    if place is None:
         raise JSONPatchError(f"replace operation does not apply: doc is missing path: {path}: {_MISSING}")
-    root, container, key = _copied(document, path)
+    root, container, key = place
     try:
         container[_index_of(container, key) if isinstance(container, list) else key] = value
     except JSONPatchError:
@@ -105,20 +107,21 @@ def _replace(document: JSON, operation: Mapping[str, Any]) -> JSON:
 
 def _move(document: JSON, operation: Mapping[str, Any]) -> JSON:
     source = _text(operation, "from", f"move operation failed to decode from: {_no_from}")
-    parent = _parent(document, source)
-    if parent is None:
+    place = _copied(document, source)
+    if place is None:
         raise JSONPatchError(f"move operation does not apply: doc is missing from path: {source}: {_MISSING}")
-    key = tokens(source)[-1]
+    _, parent, key = place
     try:
         value = _get(parent, key)
-        document = _removed(document, source)
+        document = _removed(place)
     except JSONPatchError as error:
         raise JSONPatchError(f"error in move for path: '{key}': {error}") from None
     path = _text(operation, "path", f"move operation failed to decode path: {_no_path}")
-    if _parent(document, path) is None:
+    place = _copied(document, path)
+    if place is None:
         raise JSONPatchError(f"move operation does not apply: doc is missing destination path: {path}: {_MISSING}")
     try:
-        return _inserted(document, path, value)
+        return _inserted(place, value)
     except JSONPatchError as error:
         raise JSONPatchError(f"error in move for path: '{path}': {error}") from None
 
@@ -134,7 +137,8 @@ def _copy(document: JSON, operation: Mapping[str, Any], copied: int) -> tuple[JS
     except JSONPatchError as error:
         raise JSONPatchError(f"error in copy for from: '{source}': {error}") from None
     path = _text(operation, "path", "copy operation failed to decode path: missing value")
-    if _parent(document, path) is None:
+    place = _copied(document, path)
+    if place is None:
         raise JSONPatchError(f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}")
     # The server counts the bytes of the value as JSON.
     size = 0 if value is None else len(orjson.dumps(value))
@@ -144,7 +148,7 @@ def _copy(document: JSON, operation: Mapping[str, Any], copied: int) -> tuple[JS
             f"{copied + size}, exceeding the limit {COPY_LIMIT}"
         )
     try:
-        return _inserted(document, path, value), size
+        return _inserted(place, value), size
     except JSONPatchError as error:
         raise JSONPatchError(f"error while adding value during copy: {error}") from None
 
@@ -242,8 +246,8 @@ def _position(items: list[JSON], key: str) -> int:
     return number % (len(items) + 1)
 
 
-def _inserted(document: JSON, path: str, value: JSON) -> JSON:
-    root, container, key = _copied(document, path)
+def _inserted(place: _Place, value: JSON) -> JSON:
+    root, container, key = place
     if isinstance(container, list):
         container.insert(_position(container, key), value)
     else:
@@ -251,8 +255,8 @@ def _inserted(document: JSON, path: str, value: JSON) -> JSON:
     return root
 
 
-def _removed(document: JSON, path: str) -> JSON:
-    root, container, key = _copied(document, path)
+def _removed(place: _Place) -> JSON:
+    root, container, key = place
     if isinstance(container, list):
         del container[_index_of(container, key)]
     elif key in container:
@@ -262,15 +266,30 @@ def _removed(document: JSON, path: str) -> JSON:
     return root
 
 
-def _copied(document: JSON, path: str) -> tuple[JSON, JSON, str]:
-    """Return a document that copies only the path to the last token, the container of that token, and the token."""
+_Place = tuple[JSON, JSON, str]
+"""A document of which only the path to the last token is copied, the container of that token, and the token."""
+
+
+def _copied(document: JSON, path: str) -> _Place | None:
+    """Return the place of a path in a copy, or None if the path does not lead to a container of its last token."""
+    keys = tokens(path)
+    if not keys:
+        return None
     root = container = document.copy()
-    *above, last = tokens(path)
-    for key in above:
-        at = _index_of(container, key) if isinstance(container, list) else key
-        container[at] = container[at].copy()
+    for key in keys[:-1]:
+        if isinstance(container, list):
+            try:
+                at: Any = _index_of(container, key)
+            except JSONPatchError:
+                return None
+            inner = container[at]
+        else:
+            at, inner = key, container.get(key)
+        if not isinstance(inner, dict | list):
+            return None
+        container[at] = inner.copy()
         container = container[at]
-    return root, container, last
+    return root, container, keys[-1]
 
 
 def equal(one: JSON, other: JSON) -> bool:

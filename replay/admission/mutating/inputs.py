@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from replay.admission.alike import Projection, ProjectionKey, RequestBindings
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.inputs import Inputs
@@ -21,7 +23,7 @@ from replay.kube.lister import Lister
 from replay.matching.matcher import Match
 
 
-class Shown(NamedTuple):
+class Shown(Struct, frozen=True):
     """The forms in which CEL sees `object` and `oldObject` in one pass. True is a Go object, None not yet created.
 
     The server keeps the CEL value of each object until the object is replaced
@@ -43,7 +45,7 @@ class Shown(NamedTuple):
 
     def updated(self) -> Shown:
         """Return the state after a mutation has replaced the object."""
-        return self._replace(object=None)
+        return Shown(self.typed, None, self.old_object)
 
 
 AS_IT_CAME = Shown()

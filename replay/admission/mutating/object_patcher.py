@@ -158,6 +158,7 @@ class ObjectPatchers:
     def __init__(self, schemas: Schemas) -> None:
         """`schemas` are those of the cluster."""
         self._schemas = schemas
+        self._builtin: dict[GroupVersionKind, ObjectPatcher | None] = {}
         self._atoms = Atoms()
         self._patchers: dict[tuple[GroupVersionKind, Schema | None], ObjectPatcher | None] = {}
 
@@ -166,6 +167,8 @@ class ObjectPatchers:
 
         `lister` shows the definition of a custom kind.
         """
+        if kind in self._builtin:
+            return self._builtin[kind]
         custom = self._schemas.is_custom(kind)
         schemas = self._schemas.seen_by(lister) if custom and lister is not None else self._schemas
         schema = schemas.for_kind(kind)
@@ -175,4 +178,6 @@ class ObjectPatchers:
             self._patchers[kind, schema] = (
                 ObjectPatcher(kind, schema, self._atoms, custom=custom, mergeable=mergeable) if is_known else None
             )
+        if not custom:
+            self._builtin[kind] = self._patchers[kind, schema]
         return self._patchers[kind, schema]

@@ -57,7 +57,7 @@ Hook = PolicyHook[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutat
 Bound = BoundBinding[MutatingAdmissionPolicyBinding]
 
 
-class Invocation(NamedTuple):
+class Invocation(Struct, frozen=True):
     """A policy with a matching binding and parameter. `unknown` says what the match depends on."""
 
     hook: Hook
@@ -242,7 +242,7 @@ class MutatingRequest:
         """Return a policy's effect, computed in the version that the policy matched."""
         kind, request_kind = invocation.match.kind, self.attributes.kind
         converter = self.admission.converter
-        versioned = self._versioned(kind, value)
+        versioned = value if kind == request_kind else self._versioned(kind, value)
         patcher = self.admission.patchers.of(kind, self.lister)
         result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher, shown, observer)
         if result.object is value or kind == request_kind:

@@ -214,7 +214,7 @@ def _merge(atom: Atom, live: JSON, patch: JSON) -> JSON:
         return live
     if isinstance(patch, (str, int, float)):
         return patch
-    fitting = atom.deduce(patch)
+    fitting = atom if atom.is_single else atom.deduce(patch)
     if fitting.map is not None:
         return _merge_maps(fitting.map, live, patch)
     if fitting.scalar is None and fitting.list is not None:

@@ -24,6 +24,8 @@ class MetRequest(NamedTuple):
 
 def decide(chain: Decider, request: ReplayRequest, lister: Lister, backends: Backends | None = None) -> list[Decision]:
     """Return each set's decision. If it depends on an unknown operation, it is undetermined."""
+    if request.otherwise is None:
+        return chain.decide(request.before_mutation, request.attributes, lister, backends or {})
     return _common([chain.decide(*question, lister, backends or {}) for question in request.questions])
 
 
