@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from replay.audit import queries
 from replay.audit.engine import literal
-from replay.audit.event import RequestRecord, annotations_of
+from replay.audit.event import RequestRecord, annotations_from_json
 from replay.json import decode_json
 from replay.kcp.annotation import OWN_PREFIXES
 from replay.kube.engine_policy import named_by
@@ -213,8 +213,10 @@ WORDINGS: Final = (
 @lru_cache(maxsize=1024)
 def wording_of(message: str, resource: str = "") -> RefusalWording | None:
     """Return the wording of a message, or None if it is unknown. `resource` is that of the request."""
-    wordings = (each for each in WORDINGS if not each.never_of or each.never_of != resource)
-    return next((each for each in wordings if each.pattern.search(message)), None)
+    for wording in WORDINGS:
+        if (not wording.never_of or wording.never_of != resource) and wording.pattern.search(message):
+            return wording
+    return None
 
 
 def denied_by(message: str, resource: str = "") -> str:
@@ -345,7 +347,7 @@ def observed_denial(status_message: str) -> ObservedDenial | None:
 
 
 def _refusal(record: RequestRecord, denial: ObservedDenial | None) -> ObservedDenial | None:
-    if denial is not None or record.code < 400 or not record.status_message:
+    if denial is not None or not record.status_message:
         return None
     plugin = refused_by(record.status_message, record.resource)
     return ObservedDenial(plugin, "", record.status_message) if plugin else None
@@ -357,19 +359,15 @@ def observe(record: RequestRecord) -> Observed:
     text = record.annotations
     if not text or ("admission.k8s.io/" not in text and _only_foreign(text)):
         return Observed(denial, _refusal(record, denial)) if record.code >= 400 else NOTHING_OBSERVED
-    annotations = annotations_of(record)
+    annotations = annotations_from_json(record.annotations)
     own = {
         key: value
         for key, value in annotations.items()
         if not key.startswith(_FOREIGN) and "admission.k8s.io/" not in key
     }
-    return Observed(
-        denial,
-        _refusal(record, denial),
-        _failures(annotations.get(VALIDATION_FAILURE)),
-        own,
-        annotations,
-    )
+    refusal = _refusal(record, denial) if record.code >= 400 else None
+    failures = annotations.get(VALIDATION_FAILURE)
+    return Observed(denial, refusal, _failures(failures) if failures else (), own, annotations)
 
 
 def _only_foreign(text: str) -> bool:
@@ -377,10 +375,8 @@ def _only_foreign(text: str) -> bool:
     return text.count('":"') <= text.count('"authorization.k8s.io/')
 
 
-def _failures(text: str | None) -> tuple[Mapping[str, Any], ...]:
+def _failures(text: str) -> tuple[Mapping[str, Any], ...]:
     """Return the entries of a `validation_failure` annotation. Older servers wrote an object instead of a list."""
-    if not text:
-        return ()
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -66,11 +66,6 @@ def has_query(record: RequestRecord) -> bool:
     return not record.user.missing
 
 
-def annotations_of(record: RequestRecord) -> dict[str, str]:
-    """Return the audit annotations of a record. Values that are not texts or not JSON count as absent."""
-    return annotations_from_json(record.annotations)
-
-
 def annotations_from_json(annotations_text: str | None) -> dict[str, str]:
     """Return the audit annotations in a JSON text. Values that are not texts or not JSON count as absent."""
     try:

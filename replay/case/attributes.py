@@ -205,7 +205,8 @@ class AttributesMaker:
             old = attributes.old_object
             stored = Known(old, Basis.RECORDED) if isinstance(old, dict) else _NO_OLD_OBJECT
             admitted = after_update(admitted, stored, exchange)
-        admitted = admitted._replace(holes=tuple(Hole(hole.path, _SET_BETWEEN, _STATE_IT) for hole in admitted.holes))
+        holes = tuple([Hole(hole.path, _SET_BETWEEN, _STATE_IT) for hole in admitted.holes])
+        admitted = Known(admitted.value, admitted.basis, holes)
         validated = attributes.with_object(attribute(admitted, "object"))
         if not attributes.name and attributes.operation is Operation.CREATE:
             validated.missing = (_GENERATED_NAME,)

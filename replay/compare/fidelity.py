@@ -95,26 +95,22 @@ class Fidelity(Tally):
         if not (is_observed or decision.denials or decision.audit_annotations):
             return
         self.most_failures = max(self.most_failures, len(observed.failures))
-        aspects: tuple[tuple[str, Agreement, Any, Any], ...] = (
-            (
-                "denial",
-                self.denials,
-                _observed_denial(observed, policies),
-                _replayed_denial(decision, observed if in_any_order else NOTHING_OBSERVED),
-            ),
-            ("failure", self.failures, _observed_failures(observed, policies), _replayed_failures(decision)),
-            (
-                "annotation",
-                self.annotations,
-                _own(observed.policy_annotations, policies),
-                _own(decision.audit_annotations, policies),
-            ),
-        )
+        aspects: list[tuple[str, Agreement, Any, Any]] = []
+        if observed.denial or observed.refusal or decision.denials:
+            named = observed if in_any_order else NOTHING_OBSERVED
+            both = _observed_denial(observed, policies), _replayed_denial(decision, named)
+            aspects.append(("denial", self.denials, *both))
+        if observed.failures or VALIDATION_FAILURE in decision.audit_annotations:
+            failures = [entry for entry in observed.failures if entry.get("policy") in policies]
+            aspects.append(("failure", self.failures, failures, _replayed_failures(decision)))
+        written = observed.policy_annotations, decision.audit_annotations
+        if written[0] or written[1]:
+            aspects.append(("annotation", self.annotations, _own(written[0], policies), _own(written[1], policies)))
         for aspect, agreement, observation, replayed in aspects:
             if not observation and not replayed:
                 continue
             agreement.observed += bool(observation)
-            is_same = equal_texts(observation, replayed)
+            is_same = observation == replayed or equal_texts(observation, replayed)
             if decision.verdict is Verdict.UNDETERMINED and not is_same:
                 agreement.undetermined += 1
             elif is_same:
@@ -188,10 +184,6 @@ def _replayed_denial(decision: Decision, observed: Observed) -> tuple[str, str, 
     if first is None or first.of_webhook:
         return None  # an answer of today says nothing about how well the past is replayed
     return first.policy, first.binding, first.message
-
-
-def _observed_failures(observed: Observed, policies: frozenset[str]) -> list[Any]:
-    return [entry for entry in observed.failures if entry.get("policy") in policies]
 
 
 def _replayed_failures(decision: Decision) -> list[Any]:

@@ -12,7 +12,7 @@ import orjson
 from msgspec import Struct
 
 from replay.audit.answer import RefusalPhase, wording_of
-from replay.audit.event import RequestRecord, annotations_of
+from replay.audit.event import RequestRecord, annotations_from_json
 from replay.kcp.annotation import OWN_PREFIXES
 from replay.kube.attributes import Missing
 from replay.reconstruct.collection import is_pending
@@ -74,7 +74,7 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
     record = exchange.record
     if exchange.succeeded:
         return _SUCCEEDED
-    annotations = annotations_of(record)
+    annotations = annotations_from_json(record.annotations)
     if annotations.get("authorization.k8s.io/decision") == "forbid":
         return RequestProgress(Reached.FAILED_BEFORE, "the authorizer denied it")
     if _POLICY_DENIAL.search(record.status_message):
@@ -226,7 +226,8 @@ def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
     """Return how far a request got."""
     how_far = progress(exchange)
     if how_far is not None:
-        return _deleting_already(exchange, olds) or how_far
+        is_deletion = exchange.record.verb == "delete" and exchange.succeeded
+        return (is_deletion and _deleting_already(exchange, olds)) or how_far
     record = exchange.record
     if record.code == 404:
         return _not_found(exchange, olds.history)
@@ -243,11 +244,11 @@ def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
 
 
 def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress | None:
-    """Handle a deletion of a pod that is already being deleted.
+    """Handle a successful deletion of a pod that may already be being deleted.
 
-    It changes nothing and runs no policy (`Store.Delete`).
+    Then it changes nothing and runs no policy (`Store.Delete`).
     """
-    if exchange.record.verb != "delete" or not exchange.succeeded or exchange.shape is not BodyShape.OBJECT:
+    if exchange.shape is not BodyShape.OBJECT:
         return None
     if not is_pending(exchange.response.json, exchange.request.json):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing, Operation
@@ -36,7 +36,7 @@ _AS_SENT = frozenset({"binding", "eviction"})
 """Subresources whose object passes through no strategy before validation."""
 
 
-class Rebuilt(NamedTuple):
+class Rebuilt(Struct, frozen=True):
     """The operation and objects in the validating phase, and the object with which the mutating policies begin."""
 
     operation: Operation
@@ -45,7 +45,7 @@ class Rebuilt(NamedTuple):
     before_mutation: Known | Missing
 
 
-class RebuildContext(NamedTuple):
+class RebuildContext(Struct, frozen=True):
     """Inputs of a rebuild besides the request's own record."""
 
     olds: OldObjects

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from replay.audit.answer import refused_by
 from replay.audit.directory.lookups import object_ref
 from replay.audit.event import RequestRecord
+from replay.audit.format.admission_review import REVIEW
 from replay.errors import UNFORESEEN
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject
@@ -40,7 +41,7 @@ from replay.reconstruct.request_fields import (
     user_of,
 )
 from replay.reconstruct.request_object import sent_object
-from replay.reconstruct.review import is_review, reviewed_request
+from replay.reconstruct.review import reviewed_request
 from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.shard.object import as_sent_to_shard
 from replay.reconstruct.skeleton import Skeletons
@@ -169,7 +170,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
     def _requests_of(self, exchange: Exchange, olds: OldObjects) -> Iterable[ReplayRequest]:
         if exchange.record.verb == "deletecollection":
             return self._collection(exchange)
-        if is_review(exchange.record):
+        if exchange.record.response_kind == REVIEW:
             return [reviewed_request(exchange, _namespace_object(exchange.record, self.cluster.at(exchange.record)))]
         return [self._request(exchange, olds)]
 
@@ -231,7 +232,8 @@ class Reconstructor(Struct, frozen=True, dict=True):
         return is_changed_by_webhook(exchange) or self.mutators(exchange, Operation.UPDATE)
 
     def _request(self, exchange: Exchange, olds: OldObjects) -> ReplayRequest:
-        lister = self.cluster.at(exchange.record)
+        record = exchange.record
+        lister = self.cluster.at(record)
         mutation = self.mutation if isinstance(self.mutation, bool) else self.mutation(exchange.record)
         around = RebuildContext(
             olds=olds,
@@ -243,15 +245,13 @@ class Reconstructor(Struct, frozen=True, dict=True):
             mutation=mutation,
         )
         how_far = self.progress(exchange, olds)
-        request, *others = [
-            self._with_attributes(
-                exchange,
-                as_sent_to_shard(exchange, rebuild(exchange, around, operation), self.cluster),
-                lister,
-                how_far,
-            )
-            for operation in operations_of(exchange, olds.history, self.cluster.begins_in)
-        ]
+        requests = []
+        for operation in operations_of(exchange, olds.history, self.cluster.begins_in):
+            rebuilt = rebuild(exchange, around, operation)
+            if record.workspace:
+                rebuilt = as_sent_to_shard(exchange, rebuilt, self.cluster)
+            requests.append(self._with_attributes(exchange, rebuilt, lister, how_far))
+        request, *others = requests
         for other in others:
             request.otherwise = other.before_mutation, other.attributes
         return request
@@ -278,7 +278,8 @@ class Reconstructor(Struct, frozen=True, dict=True):
     ) -> ReplayRequest:
         """Return the request with the attributes of both phases, from the rebuilt objects."""
         record = exchange.record
-        old_object = self._attribute(rebuilt.old_object, "oldObject", exchange)
+        object_, object_basis = self._part(rebuilt.object, "object", exchange)
+        old_object, old_basis = self._part(rebuilt.old_object, "oldObject", exchange)
         namespace_object = _namespace_object(record, lister)
         name, missing = name_of(exchange, rebuilt), missing_of(exchange)
         attributes = Attributes(
@@ -292,43 +293,36 @@ class Reconstructor(Struct, frozen=True, dict=True):
             workspace=record.workspace,
             dry_run=exchange.dry_run,
             options=options_of(exchange, rebuilt),
-            object=self._attribute(rebuilt.object, "object", exchange),
+            object=object_,
             old_object=old_object,
             namespace_object=attribute(namespace_object, "namespaceObject"),
-            missing=(*missing_name(exchange, name), *missing),
+            missing=missing if name else (*missing_name(exchange), *missing),
         )
-        basis = {
-            "object": basis_of(rebuilt.object),
-            "oldObject": basis_of(rebuilt.old_object),
-            "namespaceObject": basis_of(namespace_object),
-        }
-        original = self._original(attributes, rebuilt, exchange, missing)
+        basis = {"object": object_basis, "oldObject": old_basis, "namespaceObject": basis_of(namespace_object)}
+        original: Attributes | Missing = NOT_ASKED
+        if rebuilt.before_mutation is not NOT_ASKED:
+            original = replace(
+                attributes,
+                # A name that is to be generated does not exist yet.
+                name=record.name if record.verb == "create" else name,
+                object=self._part(rebuilt.before_mutation, "object", exchange)[0],
+                missing=missing,
+            )
         notes = () if exchange.kind else (NO_KIND,)
         return ReplayRequest(record, attributes, original, basis, how_far.reached, how_far.reason, notes=notes)
 
-    def _original(
-        self, attributes: Attributes, rebuilt: Rebuilt, exchange: Exchange, missing: tuple[Missing, ...]
-    ) -> Attributes | Missing:
-        """Return the attributes of the mutating phase. A name that is to be generated does not exist yet."""
-        if rebuilt.before_mutation is NOT_ASKED:
-            return NOT_ASKED
-        return replace(
-            attributes,
-            name=exchange.record.name if exchange.record.verb == "create" else attributes.name,
-            object=self._attribute(rebuilt.before_mutation, "object", exchange),
-            missing=missing,
-        )
-
-    def _attribute(
+    def _part(
         self, state: Known | Missing, root: str, exchange: Exchange
-    ) -> JSON | PartialObject | Missing | None:
-        """Return a state as an attribute. Of an object without a body at least the name is known."""
+    ) -> tuple[JSON | PartialObject | Missing | None, Basis | None]:
+        """Return a state as an attribute, with its basis. Of an object without a body at least the name is known."""
         if not isinstance(state, Missing):
-            return attribute(state, root) if state.holes else state.value
+            if state.value is None:
+                return None, None
+            return attribute(state, root) if state.holes else state.value, state.basis
         kind, record = exchange.kind, exchange.record
         if kind is not None and record.subresource not in _NAMED_IN_URL_ALONE:
-            return self._skeletons.of(state, root, kind, record)
-        return attribute(state, root)
+            return self._skeletons.of(state, root, kind, record), Basis.MISSING
+        return attribute(state, root), Basis.MISSING
 
 
 def _unusable(exchange: Exchange) -> str:

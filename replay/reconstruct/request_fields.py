@@ -109,6 +109,8 @@ def _grace_period(options: JSON, old: Known | Missing) -> int | None:
 def missing_of(exchange: Exchange) -> tuple[Missing, ...]:
     """Return unknown parts of a request: from a log of another API, or for an unknown resource."""
     record = exchange.record
+    if exchange.kind and not record.user.missing:
+        return ()
     kinds = () if exchange.kind else ("kind", "requestKind")
     unknown = tuple([Missing(f"request.{name}", _UNKNOWN_KIND, _GIVE_KIND) for name in kinds])
     if not record.user.missing:
@@ -117,9 +119,9 @@ def missing_of(exchange: Exchange) -> tuple[Missing, ...]:
     return (*unknown, *user, Missing("request.dryRun", _NOT_TOLD, RECORD_EVENTS))
 
 
-def missing_name(exchange: Exchange, name: str) -> tuple[Missing, ...]:
-    """Return the unknown name if it was generated and the log lacks it."""
-    if name or exchange.record.verb != "create":
+def missing_name(exchange: Exchange) -> tuple[Missing, ...]:
+    """Return the unknown name of a request that shows none, if it was generated and the log lacks it."""
+    if exchange.record.verb != "create":
         return ()
     if exchange.succeeded and exchange.shape is BodyShape.OBJECT:
         return ()  # reviews have none

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from replay.audit.event import RequestRecord
-from replay.audit.format.admission_review import REVIEW
 from replay.json import JSON
 from replay.kube.admission_request import as_sent_to_webhook, attributes_of
 from replay.kube.attributes import Attributes, Basis, Missing
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, attribute, basis_of
 from replay.reconstruct.request import Reached, ReplayRequest
-
-
-def is_review(record: RequestRecord) -> bool:
-    """Return whether a record comes from an AdmissionReview."""
-    return record.response_kind == REVIEW
 
 
 def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> ReplayRequest:

@@ -12,7 +12,7 @@ import orjson
 from replay.admission.builtin.pod.image_policy_webhook import Failed, ImageReviewStatus, image_review
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.audit.answer import refused_by
-from replay.audit.event import RequestRecord, annotations_of
+from replay.audit.event import RequestRecord, annotations_from_json
 from replay.errors import ReplayError
 from replay.go.format import quote
 from replay.json import JSON
@@ -44,7 +44,7 @@ class RecordedImages(_NoWebhook):
         """See `ImageReviewer`."""
         del spec
         record = self._record
-        annotations = annotations_of(record)
+        annotations = annotations_from_json(record.annotations)
         own = {key.removeprefix(_PREFIX): text for key, text in annotations.items() if key.startswith(_PREFIX)}
         if record.code >= 400 and refused_by(record.status_message, record.resource) == PLUGIN:
             return ImageReviewStatus(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from replay.audit.event import RequestRecord
+from replay.audit.format.admission_review import REVIEW
 from replay.kube.attributes import Attributes, Basis, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
@@ -16,7 +17,7 @@ from replay.reconstruct.history.effect import EffectKind, effect_of
 from replay.reconstruct.rebuild import NULL
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached
-from replay.reconstruct.review import is_review, reviewed_request
+from replay.reconstruct.review import reviewed_request
 
 Record = Callable[..., RequestRecord]
 OBJECT, OLD = {"kind": "Pod", "metadata": {"name": "p", "uid": "u"}}, {"kind": "Pod", "metadata": {"name": "p"}}
@@ -55,7 +56,7 @@ def exchange(pod_record: Record, code: int = 0, verb: str = "update", **review: 
 def test_the_request_is_as_the_webhook_had_it(pod_record: Record) -> None:
     told = exchange(pod_record)
     found = reviewed_request(told, NULL)
-    assert is_review(told.record)
+    assert told.record.response_kind == REVIEW
     assert (found.attributes, found.before_mutation) == (ATTRIBUTES, ATTRIBUTES)
     assert found.basis == {"object": Basis.RECORDED, "oldObject": Basis.RECORDED, "namespaceObject": None}
     assert found.reached is Reached.VALIDATION

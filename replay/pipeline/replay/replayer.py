@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.audit.answer import observe
 from replay.audit.event import RequestRecord
+from replay.audit.format.admission_review import REVIEW
 from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import MUTATIONS, NOWHERE, DecidedIn, Outcome, OutcomeKind, outcome_kind
@@ -37,7 +38,6 @@ from replay.reconstruct.reached import progress, reached_mutation
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
-from replay.reconstruct.review import is_review
 from replay.report.outcome_line import outcome_line
 from replay.world.result import UNKNOWN, Cause, IsolatedEnd, RequestEnd, answered
 from replay.world.validation import PatchRules, may_break, touches_metadata
@@ -253,7 +253,7 @@ class Replayer(Struct, frozen=True, dict=True):
         current, candidate = decisions
         if request.reached is Reached.FAILED_BEFORE:
             outcomes.summary.not_reached[request.reached_reason] += 1
-        elif not is_review(record):  # a review has no decisions of policies
+        elif record.response_kind != REVIEW:  # a review has no decisions of policies
             outcomes.fidelity.record(
                 record.seq,
                 record.audit_id,
@@ -263,7 +263,8 @@ class Replayer(Struct, frozen=True, dict=True):
                 redactor.text,
                 in_any_order=bool(record.workspace),
             )
-        candidate = self.gate.candidate(record.seq, candidate)
+        if record.seq in self.gate.refused:
+            candidate = NOT_LET_IN
         outcome = self._outcome(request, current, candidate, redactor)
         place = LogPosition(record.seq, request.item)
         outcomes.summary.count(outcome)
@@ -421,7 +422,9 @@ def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> 
     """
     # A review without a validating phase is still known to be denied by the baseline, because policies run before
     # webhooks.
-    if request.reached is not Reached.UNKNOWN or (is_review(request.record) and decisions[0].verdict is Verdict.DENIED):
+    if request.reached is not Reached.UNKNOWN or (
+        request.record.response_kind == REVIEW and decisions[0].verdict is Verdict.DENIED
+    ):
         return list(decisions)
     decisions_made: IdentityMap[Decision, Decision] = IdentityMap()
     for decision in decisions:

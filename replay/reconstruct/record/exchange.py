@@ -17,6 +17,9 @@ NOT_THE_OBJECT = frozenset({"binding", "eviction", "token", "scale", "log", *CON
 """Subresources with bodies of their own kind. Others have the parent object."""
 
 
+_DELETIONS = frozenset({"delete", "deletecollection"})
+
+
 class Exchange:
     """A record with everything that follows from it alone; bodies are decoded on demand.
 
@@ -45,7 +48,7 @@ class Exchange:
     def __init__(self, record: RequestRecord, discovery: Discovery, *, checked: bool = False) -> None:
         """Look the resource up. An unknown resource gets its kind from the bodies. For `checked` see `Body`."""
         self.record = record
-        self.resource = GroupVersionResource(record.api_group, record.api_version, record.resource)
+        self.resource = _resource(record.api_group, record.api_version, record.resource)
         self.request = Body(record.request_object, "request", checked)
         self.response = Body(record.response_object, "response", checked)
         self.succeeded = 200 <= record.code < 300
@@ -56,7 +59,8 @@ class Exchange:
         kind = discovery.kind(self.resource, record.subresource) if record.subresource else None
         # Subresources such as `status` have the kind of their parent.
         self.kind = kind or (self.parent_kind if self.concerns_parent else None)
-        self.dry_run = is_dry_run(record.request_uri, record.verb, self.request)
+        may_be_dry_run = "dryRun" in record.request_uri or record.verb in _DELETIONS
+        self.dry_run = may_be_dry_run and is_dry_run(record.request_uri, record.verb, self.request)
         self._query: dict[str, list[str]] | None = None
         self._shape: BodyShape | None = None
 
@@ -93,7 +97,7 @@ def is_dry_run(request_uri: str, verb: str, request: Body) -> bool:
 
     A deletion with a body has its options only there (`handlers.DeleteResource`).
     """
-    if verb in ("delete", "deletecollection") and isinstance(request.json, dict):
+    if verb in _DELETIONS and isinstance(request.json, dict):
         return bool(request.json.get("dryRun"))
     return "dryRun" in request_uri and bool(query_of(request_uri).get("dryRun"))
 
@@ -101,6 +105,12 @@ def is_dry_run(request_uri: str, verb: str, request: Body) -> bool:
 def query_of(request_uri: str) -> dict[str, list[str]]:
     """Return the query of a request URI."""
     return _parsed(request_uri.partition("?")[2]) if "?" in request_uri else {}
+
+
+@lru_cache(maxsize=1024)
+def _resource(group: str, version: str, resource: str) -> GroupVersionResource:
+    """Return a resource, shared because most requests are about few of them."""
+    return GroupVersionResource(group, version, resource)
 
 
 @lru_cache(maxsize=1024)

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing, PartialObject
 
@@ -21,7 +23,7 @@ class Hole(NamedTuple):
     fix: str = ""
 
 
-class Known(NamedTuple):
+class Known(Struct, frozen=True):
     """An object (or null) with its unknown parts. At a hole the value is arbitrary and must not be read."""
 
     value: JSON

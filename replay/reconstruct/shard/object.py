@@ -6,7 +6,9 @@ Stored objects have them; refused requests do not show them.
 
 from __future__ import annotations
 
-from replay.audit.event import annotations_of
+from msgspec.structs import replace
+
+from replay.audit.event import annotations_from_json
 from replay.kcp.annotation import CLUSTER, PATH, annotation
 from replay.kcp.binding import APIBindings
 from replay.kcp.mutation import CLAIMED, REQUIRED_GROUPS, claim_labels, creates_workspace, set_unseen
@@ -25,10 +27,9 @@ _PATH = (*_ANNOTATIONS, CLUSTER)
 
 def as_sent_to_shard(exchange: Exchange, rebuilt: Rebuilt, cluster: Cluster) -> Rebuilt:
     """Return a workspace request's attributes. Responses and states have the annotation, requests need not."""
-    if not exchange.record.workspace:
-        return rebuilt
     original, body = rebuilt.before_mutation, _sent(exchange, rebuilt, rebuilt.object)
-    return rebuilt._replace(
+    return replace(
+        rebuilt,
         object=body if _is_shown(exchange) else _as_validated(exchange, rebuilt.operation, body, cluster),
         old_object=_of_scale(rebuilt.old_object) if exchange.record.subresource == "scale" else rebuilt.old_object,
         before_mutation=original if original is NOT_ASKED else _sent(exchange, rebuilt, original),
@@ -76,7 +77,7 @@ def _as_validated(
     if isinstance(state, Missing) or state.value is None or not is_asked:
         return state
     record, resource = exchange.record, exchange.resource.group_resource
-    path = annotations_of(record).get(PATH, "")
+    path = annotations_from_json(record.annotations).get(PATH, "")
     unseen = set_unseen(resource, operation, user_of(record), path, state.value)
     if creates_workspace(resource, operation):
         unseen[REQUIRED_GROUPS] = cluster.required_groups(record)
