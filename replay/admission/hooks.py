@@ -133,6 +133,8 @@ class HookIndex(Generic[P, B, E, T]):
         self._matcher = matcher
         self._plan = plan
         self._plans: dict[Any, tuple[T, ...] | None] = {}
+        self._by_class: dict[RequestClass, list[list[PolicyHook[P, B, E]]]] = {}
+        """For each class of requests, the hooks of each set whose rules may match."""
 
     def candidates(self, attributes: Attributes, lister: Lister) -> tuple[T, ...] | None:
         """Return each set's plan for a request, or None if no set has a hook that may match."""
@@ -156,23 +158,31 @@ class HookIndex(Generic[P, B, E, T]):
             self._plans.clear()
         request = self._matcher.request_class(attributes)
         matcher = None if lister is None else self._matcher.request(attributes, lister)
-        excluded = is_excluded_from_policies(request.key.resource, attributes.workspace)
-        sets = () if excluded else self._sets
-        planned = [tuple(self._planned(hooks, request, matcher)) for hooks in sets]
+        if is_excluded_from_policies(request.key.resource, attributes.workspace):
+            return None
+        if request not in self._by_class:
+            static_only = is_excluded_from_api_policies(request.key.resource)
+            self._by_class[request] = [
+                [
+                    hook
+                    for hook in hooks
+                    if (hook.policy.static or not static_only)
+                    and (hook.criteria is None or hook.criteria.may_match(request))
+                ]
+                for hooks in self._sets
+            ]
+        # Without a matcher nothing more is known.
+        planned = [
+            tuple(
+                [
+                    planned
+                    for hook in hooks
+                    if (planned := PlannedHook(hook) if matcher is None else _planned(hook, matcher)) is not None
+                ]
+            )
+            for hooks in self._by_class[request]
+        ]
         return tuple(map(self._plan, planned)) if any(planned) else None
-
-    def _planned(
-        self, hooks: Iterable[PolicyHook[P, B, E]], request: RequestClass, matcher: RequestMatcher | None
-    ) -> Iterable[PlannedHook[P, B, E]]:
-        """Yield the hooks that evaluate the resource and may match. Without a matcher nothing more is known."""
-        static_only = is_excluded_from_api_policies(request.key.resource)
-        for hook in hooks:
-            if static_only and not hook.policy.static:
-                continue
-            if hook.criteria is None or hook.criteria.may_match(request):
-                planned = PlannedHook(hook) if matcher is None else _planned(hook, matcher)
-                if planned is not None:
-                    yield planned
 
 
 MOST_PLANS = 4096
@@ -214,24 +224,21 @@ class HookWalker(Struct, Generic[P, B, E], frozen=True):
     version: KubernetesVersion = NEWEST
 
 
-class HookWalk(Generic[P, B, E]):
-    """Steps from a policy to its bindings and parameters, each reported to the observer, if any."""
+class HookWalk(Struct, Generic[P, B, E], dict=True):
+    """Steps from a policy to its bindings and parameters, each reported to the observer, if any.
 
-    __slots__ = ("__dict__", "_walker", "attributes", "lister", "observer")
+    `attributes` are those to match.
+    """
 
-    def __init__(
-        self, walker: HookWalker[P, B, E], attributes: Attributes, lister: Lister, observer: HookObserver | None = None
-    ) -> None:
-        """`attributes` are those to match."""
-        self._walker = walker
-        self.attributes = attributes
-        self.lister = lister
-        self.observer = observer
+    walker: HookWalker[P, B, E]
+    attributes: Attributes
+    lister: Lister
+    observer: HookObserver | None = None
 
     @cached_property
     def _matcher(self) -> RequestMatcher:
         """The matcher of the request, for hooks that were not matched in advance."""
-        return self._walker.matcher.request(self.attributes, self.lister)
+        return self.walker.matcher.request(self.attributes, self.lister)
 
     def match(self, hook: PolicyHook[P, B, E]) -> MatchResult:
         """Return whether and how the policy matches."""
@@ -243,7 +250,7 @@ class HookWalk(Generic[P, B, E]):
     def params(self, hook: PolicyHook[P, B, E]) -> APIResource | ParamsError | Missing | None:
         """Return the resource of a policy's parameters, None if it takes none."""
         kind = hook.policy.param_kind
-        resource = None if kind is None else param_kind(kind, self._walker.discovery, self.lister)
+        resource = None if kind is None else param_kind(kind, self.walker.discovery, self.lister)
         if self.observer is not None:
             self.observer.parameterised(hook, resource)
         return resource
@@ -263,7 +270,7 @@ class HookWalk(Generic[P, B, E]):
     ) -> Params | ParamsError | Missing:
         """Return the parameters of a binding."""
         ref, namespace = bound.binding.param_ref, self.attributes.namespace
-        params = collect_params(resource, ref, namespace, self.lister, self._walker.version)
+        params = collect_params(resource, ref, namespace, self.lister, self.walker.version)
         if self.observer is not None:
             self.observer.collected(hook, bound.binding, params)
         return params

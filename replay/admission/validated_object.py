@@ -70,8 +70,10 @@ def _carried(reference: Object, validated: JSON, operations: Patch) -> JSON | Mi
     except JSONPatchError:
         return _NOT_CARRIED
     # If the server added items to a list, an index may name another item.
-    same_lists = all(_same_lists(base, validated, operation["path"]) for operation in operations)
-    return carried if same_lists else _NOT_CARRIED
+    for operation in operations:
+        if not _same_lists(base, validated, operation["path"]):
+            return _NOT_CARRIED
+    return carried
 
 
 def reference_object(original: Object, mutated: Object, validated: Object, changes: Changes) -> Object:

@@ -56,7 +56,7 @@ FALSE = Evaluated(False)
 class Evaluation:
     """The evaluation of expressions for one input, with one budget.
 
-    Compiled code answers if it can, without counting. `_floor` is the budget minus an upper bound of the cost of
+    Compiled code answers if it can, without counting. `floor` is the budget minus an upper bound of the cost of
     compiled code. The strict engine counts exactly. If the floor is reached, or the exact rest of the budget is needed,
     the uncounted expressions are evaluated again by the strict engine, in order.
     """
@@ -69,12 +69,12 @@ class Evaluation:
         "_exact",
         "_exhausted",
         "_fast",
-        "_floor",
         "_kind",
         "_names",
         "_strict",
         "_uncounted",
         "_variables",
+        "floor",
     )
 
     def __init__(
@@ -103,27 +103,23 @@ class Evaluation:
         self._uncounted: list[CompiledExpression] = []
         self._variables = variables
         self._budget = budget
-        self._floor = int(budget)
+        self.floor = int(budget)
+        """Lower bound of the remaining budget."""
         self._bounded = 0
 
     def covers(self, limit: int) -> bool:
         """Return whether at least `limit` is certainly left of the budget."""
-        return self._floor >= limit
-
-    @property
-    def floor(self) -> int:
-        """Lower bound of the remaining budget."""
-        return self._floor
+        return self.floor >= limit
 
     @property
     def remaining(self) -> int:
         """The remaining budget, as a lower bound that becomes exact when another evaluation needs that."""
-        return _Remaining(self._floor, self.exactly_remaining)
+        return _Remaining(self.floor, self.exactly_remaining)
 
     def exactly_remaining(self) -> int:
         """Return the exact remaining budget, by strict evaluation of everything that was not counted."""
         self._recount()
-        return self._floor
+        return self.floor
 
     @property
     def computed_variables(self) -> Mapping[str, Value]:
@@ -141,7 +137,7 @@ class Evaluation:
         if not self._exact:
             code = program.compiled
             # Compiled code does not count its cost. It may only run if even its upper bound fits into the budget.
-            if code is not None and code.bound < self._floor:
+            if code is not None and code.bound < self.floor:
                 try:
                     return self._run(code, compiled)
                 except Exception:  # noqa: BLE001, S110 - whatever compiled code does not answer is for the strict engine
@@ -166,10 +162,10 @@ class Evaluation:
             spent += variables.bound
             variables.bound = 0
             # What variables cost that compiled code left to the strict engine is exact already.
-            self._floor -= variables.strict.take_cost()
-        if spent >= self._floor:
+            self.floor -= variables.strict.take_cost()
+        if spent >= self.floor:
             raise LeaveError
-        self._floor -= spent
+        self.floor -= spent
         self._bounded += spent
         self._uncounted.append(compiled)
         if value is True or value is False:
@@ -188,12 +184,12 @@ class Evaluation:
         scope.use_kind(compiled.kind)
         result = scope.eval(compiled.program, variables)
         cost = variables.take_cost() + result.cost
-        if cost > self._floor:
+        if cost > self.floor:
             self._recount()
-        if cost > self._floor:
+        if cost > self.floor:
             self._exhausted = True
             return Evaluated(error=OUT_OF_BUDGET, out_of_budget=True)
-        self._floor -= cost
+        self.floor -= cost
         if result.unknown is not None:
             return Evaluated(unknown=_missing(result.unknown), cost=cost)
         if result.error is not None:
@@ -209,7 +205,7 @@ class Evaluation:
     def _recount(self) -> None:
         """Replace upper bounds by exact costs: of the budget that was handed over, and of the results of compiled code."""
         if isinstance(self._budget, _Remaining):
-            self._floor += self._budget.exact() - self._budget
+            self.floor += self._budget.exact() - self._budget
             self._budget = 0
         if not self._uncounted:
             return
@@ -220,7 +216,7 @@ class Evaluation:
             assert compiled.program is not None
             scope.use_kind(compiled.kind)
             cost += scope.eval(compiled.program, variables).cost
-        self._floor += self._bounded - cost - variables.take_cost()
+        self.floor += self._bounded - cost - variables.take_cost()
         self._bounded = 0
         self._uncounted.clear()
 

@@ -272,6 +272,9 @@ def steady_labels(attributes: Attributes) -> Labels | None:
     namespace = attributes.namespace_object
     if namespace is None or isinstance(namespace, Missing):
         return None
+    if type(namespace) is dict:  # known in all parts, as nearly always
+        known: Labels = (namespace.get("metadata") or {}).get("labels") or _NO_LABELS
+        return known
     labels = labels_of(namespace)
     if isinstance(labels, Missing) or (
         isinstance(namespace, PartialObject) and any(isinstance(label, Missing) for label in labels.values())

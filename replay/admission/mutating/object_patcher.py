@@ -74,6 +74,7 @@ class ObjectPatcher:
         version (apiserver `policy/mutating/patch/typeconverter.go`).
         """
         self._kind = kind
+        self._api_version = kind.api_version
         self._schema = schema
         self._atoms = atoms
         self._custom = custom
@@ -104,7 +105,7 @@ class ObjectPatcher:
 
         Raise `MutationError`.
         """
-        patch = {**configuration, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
+        patch = {**configuration, "apiVersion": self._api_version, "kind": self._kind.kind}
         if self._merge_schema is None:
             text = f"failed to convert patch object to typed object: no corresponding type for {self._shown_kind}"
             raise MutationError(f"error applying patch: {text}")
@@ -130,13 +131,10 @@ class ObjectPatcher:
         """Return a patched object as the server decodes it. Raise `StatusError`."""
         check_object(obj)
         api_version, kind = obj.get("apiVersion"), obj.get("kind")
-        if (api_version or self._kind.api_version, kind or self._kind.kind) != (
-            self._kind.api_version,
-            self._kind.kind,
-        ):
+        if (api_version or self._api_version, kind or self._kind.kind) != (self._api_version, self._kind.kind):
             raise internal_error(f'no kind "{kind}" is registered for version "{api_version}"')
         # The decoder supplies both if the patch removed them.
-        obj = {**obj, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
+        obj = {**obj, "apiVersion": self._api_version, "kind": self._kind.kind}
         if self._schema is None or self._custom:
             return self.settle(obj)
         unknown: list[str] = []

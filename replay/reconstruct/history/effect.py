@@ -6,8 +6,9 @@ show enough.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct
 
 from replay.audit.format.admission_review import REVIEW
 from replay.json import JSON
@@ -50,8 +51,7 @@ class EffectKind(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(slots=True)
-class Effect:
+class Effect(Struct):
     """One write. `revision` is None and `uid` empty if the log does not tell them.
 
     `start` and `end` (microseconds) enclose the time of the write. `is_shown` says that the response holds the object
@@ -66,7 +66,7 @@ class Effect:
     uid: str = ""
     is_shown: bool = False
     snapshot: JSON = None
-    after: Known | Missing | None = field(default=None, repr=False)
+    after: Known | Missing | None = None
 
     @property
     def state(self) -> JSON:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from urllib.parse import parse_qs
 
 from replay.audit.event import RequestRecord
-from replay.kube.discovery import APIResource, Discovery
+from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
 from replay.reconstruct.record.body import Body, BodyShape
 
@@ -23,16 +23,15 @@ _DELETIONS = frozenset({"delete", "deletecollection"})
 class Exchange:
     """A record with everything that follows from it alone; bodies are decoded on demand.
 
-    `resource` is the requested resource, and `parent_kind` its kind, None if neither discovery nor a body tells it.
+    `resource` is the requested resource, `api_resource` what discovery says of it, and `parent_kind` its kind, None if neither discovery nor a body tells it.
     `kind` is the one that admission sees (`Scale` for `deployments/scale`). `succeeded` says that the API server
     answered with success, `is_connect` that admission sees a CONNECT. `concerns_parent` says that the bodies are the
     object itself, and not the kind of a subresource. `dry_run` says that nothing was to be stored.
     """
 
     __slots__ = (
-        "_discovery",
-        "_query",
         "_shape",
+        "api_resource",
         "concerns_parent",
         "dry_run",
         "is_connect",
@@ -54,14 +53,14 @@ class Exchange:
         self.succeeded = 200 <= record.code < 300
         self.is_connect = record.subresource in CONNECT_SUBRESOURCES
         self.concerns_parent = record.subresource not in NOT_THE_OBJECT
-        self._discovery = discovery = discovery.of(record.workspace) if record.workspace else discovery
-        self.parent_kind = discovery.kind(self.resource) or self._kind_in_bodies()
-        kind = discovery.kind(self.resource, record.subresource) if record.subresource else None
+        discovery = discovery.of(record.workspace) if record.workspace else discovery
+        self.api_resource = known = discovery.resource(self.resource)
+        self.parent_kind = known.kind if known is not None else self._kind_in_bodies()
+        kind = known.subresources.get(record.subresource) if record.subresource and known is not None else None
         # Subresources such as `status` have the kind of their parent.
         self.kind = kind or (self.parent_kind if self.concerns_parent else None)
         may_be_dry_run = "dryRun" in record.request_uri or record.verb in _DELETIONS
         self.dry_run = may_be_dry_run and is_dry_run(record.request_uri, record.verb, self.request)
-        self._query: dict[str, list[str]] | None = None
         self._shape: BodyShape | None = None
 
     def _kind_in_bodies(self) -> GroupVersionKind | None:
@@ -72,17 +71,9 @@ class Exchange:
         return None
 
     @property
-    def api_resource(self) -> APIResource | None:
-        """Return the resource in the discovery, None if unknown."""
-        return self._discovery.resource(self.resource)
-
-    @property
     def query(self) -> dict[str, list[str]]:
         """The query of the request URI."""
-        if self._query is None:
-            uri = self.record.request_uri
-            self._query = query_of(uri)
-        return self._query
+        return query_of(self.record.request_uri)
 
     @property
     def shape(self) -> BodyShape:

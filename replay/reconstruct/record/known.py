@@ -36,11 +36,14 @@ class Known(Struct, frozen=True):
 
     def with_fields(self, path: FieldPath, fields: Mapping[str, JSON]) -> Known:
         """Return the object with entries added to the map at a path, which are known then."""
-        merged_map = {**(get(self.value, path) or {}), **fields}
+        if len(path) == 1:  # as nearly always
+            value = {**self.value, path[0]: {**(self.value.get(path[0]) or {}), **fields}}
+        else:
+            value = replaced(self.value, path, {**(get(self.value, path) or {}), **fields})
         holes = self.holes
         for name in fields if holes else ():
             holes = _holes_outside(holes, (*path, name))
-        return Known(replaced(self.value, path, merged_map), self.basis, holes)
+        return Known(value, self.basis, holes)
 
     def without(self, path: FieldPath) -> Known:
         """Return the object without a path, which is known to be absent then."""
