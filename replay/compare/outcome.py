@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from replay.admission.decision import Decision, Verdict
 from replay.admission.webhook.answer import CALL_ANNOTATIONS
 from replay.kube.attributes import Basis
@@ -64,7 +66,7 @@ class DecidedIn(NamedTuple):
 NOWHERE = DecidedIn()
 
 
-class Outcome(NamedTuple):
+class Outcome(Struct, frozen=True):
     """One request that admission saw, with the decisions of both sets. It becomes a line of `--outcomes`.
 
     `workload` is the owner that a platform team would contact (`Deployment/web`), or the object itself if it has no

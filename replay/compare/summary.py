@@ -28,7 +28,7 @@ from replay.compare.effect import (
     mutation_causes,
 )
 from replay.compare.outage import FailedCall
-from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, new_annotations, new_warnings
+from replay.compare.outcome import MUTATIONS, NOWHERE, Outcome, OutcomeKind, new_annotations, new_warnings
 from replay.compare.tally import Tally
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
@@ -308,7 +308,7 @@ def finding(outcome: Outcome) -> OutcomeFinding:
     policies, messages, shapes, patch = _cause(outcome)
     key = CellKey(
         outcome=outcome.outcome,
-        policies=placed(policies, _home(outcome)),
+        policies=policies if outcome.decided_in is NOWHERE else placed(policies, _home(outcome)),
         user=outcome.user,
         namespace=outcome.namespace,
         resource=_resource(outcome.resource, outcome.subresource),
@@ -320,7 +320,17 @@ def finding(outcome: Outcome) -> OutcomeFinding:
         workspace=outcome.decided_in.workspace,
     )
     also_mutated = outcome.outcome not in MUTATIONS and outcome.candidate.patch != outcome.current.patch
-    return OutcomeFinding(key, _example(outcome, messages, patch), tuple(chains(outcome)), also_mutated)
+    example = Example(
+        seq=outcome.seq,
+        item=outcome.item,
+        audit_id=outcome.audit_id,
+        stage_time=outcome.stage_time,
+        operation=outcome.operation,
+        name=outcome.name,
+        messages=messages,
+        patch=patch,
+    )
+    return OutcomeFinding(key, example, tuple(chains(outcome)), also_mutated)
 
 
 def _home(outcome: Outcome) -> str:
@@ -332,19 +342,6 @@ def _home(outcome: Outcome) -> str:
 def placed(policies: Iterable[str], workspace: str) -> tuple[str, ...]:
     """Return the names of policies with the workspace to which they belong."""
     return tuple([f"{workspace}/{policy}" if workspace and policy else policy for policy in policies])
-
-
-def _example(outcome: Outcome, messages: tuple[str, ...], patch: tuple[JSON, ...]) -> Example:
-    return Example(
-        seq=outcome.seq,
-        item=outcome.item,
-        audit_id=outcome.audit_id,
-        stage_time=outcome.stage_time,
-        operation=outcome.operation,
-        name=outcome.name,
-        messages=messages,
-        patch=patch,
-    )
 
 
 def _single(example: Example) -> Cell:

@@ -89,7 +89,9 @@ class _Decoder:
             decoded = item
             if type(item) is not str or not field.is_text:
                 place.append((struct, name))
-                decoded = self.value(field, item, old_fields.get(name))
+                # Identical parts and null were told apart above.
+                make = self._struct if field.fields else self.value
+                decoded = make(field, item, old_fields.get(name))
                 place.pop()
             if decoded or not _left_out(field, decoded):
                 written[name] = decoded

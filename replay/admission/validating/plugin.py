@@ -351,14 +351,6 @@ class _Request:
                 outcome.add_for_all(planned.hook.policy, planned.bindings, results[index])
         return ADMITTED if outcome.is_empty else outcome.decision()
 
-    def shared(self, match: Match) -> SharedEvaluation:
-        """Return the shared expressions of policies without parameters."""
-        return self._shared(match, None)
-
-    def result(self, validator: Validator, match: Match) -> ValidateResult:
-        """Return the result of a policy without parameters."""
-        return self._result(validator, match, None)
-
     def _dispatch_hook(self, hook: Hook, outcome: OutcomeCollector) -> None:
         """Evaluate one policy with all its bindings.
 
@@ -436,23 +428,23 @@ class _Request:
             self._params.extend(params)
         observer = self._walk.observer
         if observer is None:
-            return [self._result(hook.evaluator, match, param) for param in params]
+            return [self.result(hook.evaluator, match, param) for param in params]
         results = []
         for param in params:
             watcher = observer.evaluating(hook, bound.binding, param)
-            results.append(hook.evaluator.validate(self._shared(match, param).inputs, watcher))
+            results.append(hook.evaluator.validate(self.shared(match, param).inputs, watcher))
             observer.evaluated(results[-1])
         return results
 
-    def _result(self, validator: Validator, match: Match, param: JSON | PartialObject | None) -> ValidateResult:
-        """Return the result for one parameter. The matched resource also determines the matched kind."""
+    def result(self, validator: Validator, match: Match, param: JSON | PartialObject | None = None) -> ValidateResult:
+        """Return the result of a policy for one parameter. The matched resource also determines the matched kind."""
         key = (id(validator), match.resource, id(param))
         result = self.results.get(key)
         if result is None:
-            result = self.results[key] = validator.decide(self._shared(match, param))
+            result = self.results[key] = validator.decide(self.shared(match, param))
         return result
 
-    def _shared(self, match: Match, param: JSON | PartialObject | None) -> SharedEvaluation:
+    def shared(self, match: Match, param: JSON | PartialObject | None = None) -> SharedEvaluation:
         """Return the expressions for a parameter, created once for each version of the objects."""
         key = (match.resource, id(param))
         shared = self.evaluations.get(key)

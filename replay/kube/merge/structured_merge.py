@@ -229,6 +229,9 @@ def _merge_maps(atom: MapAtom, live: JSON, patch: JSON) -> JSON:
         return patch
     merged = dict(ours)
     for name, theirs_at in theirs.items():
+        if isinstance(theirs_at, (str, int, float)):
+            merged[name] = theirs_at
+            continue
         inner = atom.fields.get(name, atom.element)
         assert inner is not None, "both sides conform"
         value = _merge(inner, ours.get(name, _ABSENT), theirs_at)

@@ -269,7 +269,12 @@ class Replayer(Struct, frozen=True, dict=True):
         place = LogPosition(record.seq, request.item)
         outcomes.summary.count(outcome)
         if outcome.outcome is not OutcomeKind.UNCHANGED:
-            self._find(request, outcome, Pending(place, finding(outcome)), outcomes, redactor)
+            pending = Pending(place, finding(outcome))
+            outcomes.findings.append(pending)
+            if outcome.outcome in MUTATIONS:
+                key = pending.finding.key
+                group = (key.outcome, key.policies, key.shapes)
+                outcomes.summary.changes.offer(group, outcome, request.before_mutation, redactor)
         if outcome.outcome in STORING:
             ends = self.ends(request, outcome.outcome, (current, candidate))
             about = stored_subject(record, subject(attributes))
@@ -302,23 +307,14 @@ class Replayer(Struct, frozen=True, dict=True):
     def _rules(self) -> PatchRules:
         return PatchRules(self.schemas)
 
-    @staticmethod
-    def _find(
-        request: ReplayRequest, outcome: Outcome, pending: Pending, outcomes: ClassOutcomes, redactor: Redactor
-    ) -> None:
-        outcomes.findings.append(pending)
-        if outcome.outcome in MUTATIONS:
-            key = pending.finding.key
-            group = (key.outcome, key.policies, key.shapes)
-            outcomes.summary.changes.offer(group, outcome, request.before_mutation, redactor)
-
     def decisions(self, request: ReplayRequest) -> list[Decision]:
         """Return both sets' decisions about a request, as far as it got."""
         if request.record.seq in self.gate.let_in:  # it never reached admission in the log
             return [NOT_REACHED, self.decide(request, self.cluster.at(request.record))[1]]
         if request.reached is Reached.FAILED_BEFORE:
             return self._mutations_alone(request)
-        return as_far_as_reached(request, self.decide(request, self.cluster.at(request.record)))
+        decisions = self.decide(request, self.cluster.at(request.record))
+        return list(decisions) if request.reached is Reached.VALIDATION else as_far_as_reached(request, decisions)
 
     def _mutations_alone(self, request: ReplayRequest) -> list[Decision]:
         """Return the decisions about a request that failed between the phases: its mutations."""
