@@ -9,6 +9,7 @@ with own as (
   select api_group, resource, "namespace", workspace, list(seq order by seq) as created
   from own
   where verb = 'create' and subresource = '' and object_name = '' and code = 403
+    and not is_dry_run(verb, request_uri, request_object)
   group by all
 ), found as (
   select own.*, false as missed, unnamed.created

@@ -70,6 +70,11 @@ ROWS = [
         [NAMELESS, missed("patch")],
         [("succeeds", 201), ("unknown", 0)],
     ),
+    Row(
+        "a dry run of a creation creates nothing",
+        [refused("create", "", query="?dryRun=All"), missed("patch")],
+        [("succeeds", 201), ("absent", 404)],
+    ),
     Row("not what it did not find before", [missed("patch"), NAMELESS], [("absent", 404), ("succeeds", 201)]),
     Row(
         "not what was there, and was deleted afterwards",
