@@ -179,12 +179,8 @@ class Chain:
         """
         asking = self.asking(original, attributes, lister, _NO_BACKENDS)
         try:
-            recorded, objects = asking.sides[0].attributes.object, dict[int, Object]()
-            # Sets with equal mutations validate one object, so that their policies are evaluated once.
-            for each in admitted:
-                if id(each) not in objects:
-                    objects[id(each)] = each.validated(recorded, asking.changes)
-            return _decisions(admitted, [objects[id(each)] for each in admitted], self._validating(asking), asking)
+            objects = _objects(admitted, asking)
+            return _decisions(admitted, objects, self._validating(asking), asking)
         except UNFORESEEN as error:
             return [_undecided(error)] * self._sets
 
@@ -263,6 +259,21 @@ class Chain:
     def _validating(self, asking: Asking) -> list[RequestValidator]:
         """Return the validating steps of the plugins that may act on the request."""
         return [each for plugin in self._busy_plugins if (each := plugin.validator(asking)) is not None]
+
+
+def attributes_of(admitted: Sequence[Admitted], asking: Asking) -> list[Attributes]:
+    """Return each set's attributes in the validating phase of a request whose mutating results are known."""
+    objects = _objects(admitted, asking)
+    return [side.attributes.with_object(value) for side, value in zip(asking.sides, objects, strict=True)]
+
+
+def _objects(admitted: Sequence[Admitted], asking: Asking) -> list[Object]:
+    """Return the objects that the sets validate. Sets with equal mutations validate one object, once."""
+    recorded, objects = asking.sides[0].attributes.object, dict[int, Object]()
+    for each in admitted:
+        if id(each) not in objects:
+            objects[id(each)] = each.validated(recorded, asking.changes)
+    return [objects[id(each)] for each in admitted]
 
 
 def _decisions(

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from replay.admission.admitted import Admitted
-from replay.admission.chain import Chain, Decider
+from replay.admission.chain import Chain, Decider, attributes_of
 from replay.admission.decision import Decision, Undetermined, Verdict
+from replay.admission.ordered.plugin import Side
 from replay.admission.webhook.plugin import Backends
+from replay.kube.attributes import Attributes
 from replay.kube.lister import Lister
 from replay.reconstruct.request import ReplayRequest
 
@@ -20,6 +22,14 @@ class MetRequest(NamedTuple):
 
     request: ReplayRequest
     admitted: Sequence[Sequence[Admitted]]
+
+
+class SeenRequest(NamedTuple):
+    """A request in each set: what the set is shown, what it validates, and what it decides."""
+
+    sides: Sequence[Side]
+    attributes: Sequence[Attributes]
+    decisions: Sequence[Decision]
 
 
 def decide(chain: Decider, request: ReplayRequest, lister: Lister, backends: Backends | None = None) -> list[Decision]:
@@ -36,6 +46,14 @@ def decide_keeping(chain: Chain, request: ReplayRequest, lister: Lister) -> tupl
     return _common([each.decisions for each in made]), MetRequest(request, admitted) if len(admitted) == len(
         made
     ) else None
+
+
+def decide_seen(chain: Chain, request: ReplayRequest, lister: Lister) -> SeenRequest:
+    """Return a request in each set. Its mutating phases run once."""
+    decisions, met = decide_keeping(chain, request, lister)
+    asking = chain.asking(*request.questions[0], lister, {})
+    shown = [side.attributes for side in asking.sides] if met is None else attributes_of(met.admitted[0], asking)
+    return SeenRequest(asking.sides, shown, decisions)
 
 
 def decide_again(chain: Chain, met: MetRequest, lister: Lister) -> list[Decision]:

@@ -50,7 +50,7 @@ from replay.pipeline.replay.difference import Difference, difference_of
 from replay.pipeline.replay.distinct_set import distinct_sets, only_named
 from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.kept_input import met_request, rows_of
-from replay.pipeline.replay.ledger import Entries, with_entry
+from replay.pipeline.replay.ledger import DecidedRequests, Entries, with_entry
 from replay.pipeline.replay.presence import Name, PolicyWrite, TimedChain, best_shown, without
 from replay.pipeline.replay.redaction import redacted_denials
 from replay.pipeline.replay.replayer import (
@@ -136,6 +136,7 @@ class Job(Struct, frozen=True, dict=True):
     """
     entries: Entries = field(default_factory=dict)
     """Decisions of plugins with state, by request."""
+    decided: DecidedRequests = field(default_factory=DecidedRequests)
     gate: Gate = OPEN
     authorizers: Authorizers | None = None
     """Authorizers for the `authorizer` of policies, None if no set has authorization manifests."""
@@ -384,7 +385,8 @@ class Job(Struct, frozen=True, dict=True):
             alternatives = [decide(each, request, lister, backends) for each in decider.chains(lister)]
             decisions = best_shown(request.record, alternatives, policy_names(self.distinct_sets[0]))
         else:
-            decisions = decide(decider, request, lister, backends)
+            known = self.decided.get((request.record.seq, request.item)) if not backends else None
+            decisions = decide(decider, request, lister, backends) if known is None else list(known)
         entry = self.entries.get((request.record.seq, request.item))
         return decisions if entry is None else with_entry(decisions, entry)
 

@@ -30,7 +30,7 @@ from replay.kube.attributes import Attributes, Missing
 from replay.kube.overlay import objects_by_kind
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.replay.decide import decide
+from replay.pipeline.replay.decide import SeenRequest, decide_seen
 from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.opening import open_book
 from replay.pipeline.replay.order import DELETE_COLLECTION, LoggedRequest, in_order, logged_request
@@ -44,6 +44,18 @@ RequestKey = tuple[int, int]
 """Sequence number of a request, and the number of the object in a collection deletion."""
 Entries = Mapping[RequestKey, tuple[Decision, ...]]
 """Decisions of plugins with state, for each set."""
+
+
+class DecidedRequests(dict[RequestKey, Sequence[Decision]]):
+    """Decisions of all other plugins and policies about the requests that a ledger was asked about.
+
+    They stay in the process that made them: workers decide their own requests sooner than they read these.
+    """
+
+    def __reduce__(self) -> tuple[type[DecidedRequests], tuple[()]]:
+        """Leave the decisions out of a pickle."""
+        return DecidedRequests, ()
+
 
 _LIKELY = "likely denied, if the usage is as high as it can be"
 
@@ -75,6 +87,7 @@ class Ledger(Struct):
     quotas: QuotaLedger | None = None
     """The quotas, which run after all other plugins."""
     entries: dict[RequestKey, tuple[Decision, ...]] = field(default_factory=dict)
+    decided: DecidedRequests = field(default_factory=DecidedRequests)
 
     def ask(self, cluster: Cluster, requests: Iterable[LoggedRequest]) -> Entries:
         """Decide requests in admission order, and return the decisions."""
@@ -88,12 +101,17 @@ class Ledger(Struct):
             self._ask_quotas(self.quotas, each, cluster)
         return self.entries
 
-    def _decided(self, each: LoggedRequest, cluster: Cluster) -> list[Decision]:
-        """Return each set's decision of everything before the plugins with state."""
+    def _seen(self, each: LoggedRequest, cluster: Cluster) -> SeenRequest:
+        """Return a request with each set's decision of everything before the plugin that is asked."""
         request = each.request
-        decisions = decide(self.chain, request, cluster.at(request.record))
-        earlier = self.entries.get((request.record.seq, request.item), (ADMITTED,) * len(decisions))
-        return [joined((decision, own), ()) for decision, own in zip(decisions, earlier, strict=True)]
+        key = request.record.seq, request.item
+        seen = decide_seen(self.chain, request, cluster.at(request.record))
+        self.decided[key] = seen.decisions
+        earlier = self.entries.get(key)
+        if earlier is None:
+            return seen
+        pairs = zip(seen.decisions, earlier, strict=True)
+        return seen._replace(decisions=[joined((decision, own), ()) for decision, own in pairs])
 
     def _note(self, each: LoggedRequest, decisions: Sequence[Decision]) -> None:
         key = each.request.record.seq, each.request.item
@@ -104,19 +122,15 @@ class Ledger(Struct):
 
     def _ask_quotas(self, quotas: QuotaLedger | None, each: LoggedRequest, cluster: Cluster) -> None:
         if quotas is not None and each.request.attributes.namespace:
-            self._note(each, quotas.ask(each, self._decided(each, cluster)))
+            self._note(each, quotas.ask(each, self._seen(each, cluster)))
 
     def _ask(self, books: tuple[ChargeBounds | None, ...], each: LoggedRequest, cluster: Cluster) -> None:
-        request = each.request
-        lister = cluster.at(request.record)
-        sides = self.chain.asking(each.original, request.attributes, lister, {}).sides
-        shown = self.chain.validated(each.original, request.attributes, lister)
-        rows = zip(books, sides, shown, self._decided(each, cluster), strict=True)
+        seen = self._seen(each, cluster)
         decisions = [
             ADMITTED
             if book is None
             else _one(book, each, attributes, cluster_of(side.lister, self.chain.context), decision)
-            for book, side, attributes, decision in rows
+            for book, side, attributes, decision in zip(books, *seen, strict=True)
         ]
         self._note(each, decisions)
 
@@ -237,7 +251,7 @@ def _namespaces(plugins: Sequence[Plugin | None], sets: Sequence[ManifestSet], c
 
 
 def entries_of(store: Store, ledger: Ledger, reconstructor: Reconstructor, cluster: Cluster) -> Entries:
-    """Return the decisions of plugins with state about a store's requests."""
+    """Return the decisions of plugins with state about a store's requests, and keep those of all others in the ledger."""
     return ledger.ask(cluster, _requests(store, ledger.predicate, reconstructor))
 
 

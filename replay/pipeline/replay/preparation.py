@@ -28,7 +28,7 @@ from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
 from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.ledger import entries_of, ledger_of
+from replay.pipeline.replay.ledger import DecidedRequests, entries_of, ledger_of
 from replay.pipeline.replay.presence import writes_to
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, key_of
@@ -105,12 +105,13 @@ def with_ledger(store: Store, job: Job) -> Job:
         is_whole=job.trust.is_whole,
     )
     entries = {} if ledger is None else entries_of(store, ledger, job.reconstructor, job.cluster)
+    decided = DecidedRequests() if ledger is None else ledger.decided
     mapper = EquivalentResourceMapper(job.cluster.discovery)
     others = coarse_predicate(criteria_of(map(without_books, job.distinct_sets)), mapper, excluded=job.excluded)
     told = orjson.dumps(sorted({seq for seq, _ in entries})).decode()
     sql = f"({others.sql} or code >= 400 or seq in (select unnest(cast(? as bigint[]))))"
     read = Predicate(sql, (*others.parameters, told))
-    return replace(job, entries=entries, predicate=both(job.predicate, read))
+    return replace(job, entries=entries, decided=decided, predicate=both(job.predicate, read))
 
 
 def _shown_classes(store: Store, job: Job) -> tuple[ShownClass, ...]:

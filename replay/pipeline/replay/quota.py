@@ -31,7 +31,7 @@ from replay.admission.ordered.builtin import cluster_of, note, run_stateful_phas
 from replay.audit.answer import refused_by
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
-from replay.pipeline.replay.decide import decide
+from replay.pipeline.replay.decide import SeenRequest, decide_seen
 from replay.pipeline.replay.order import LoggedRequest
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.operation import creates
@@ -67,21 +67,16 @@ class QuotaLedger(Struct):
     offsets: dict[tuple[str, str], Amounts | None] = field(default_factory=dict)
     """The usage by unfollowed objects, by namespace and name of a logged quota. None is unknown."""
 
-    def ask(self, each: LoggedRequest, decisions: Sequence[Decision]) -> list[Decision]:
+    def ask(self, each: LoggedRequest, seen: SeenRequest) -> list[Decision]:
         """Return the quota decision for each set, then follow the request.
 
-        `decisions` are those of all other plugins and policies.
+        The decisions of `seen` are those of all other plugins and policies.
         """
-        lister = self.cluster.at(each.request.record)
-        sides = self.chain.asking(each.original, each.request.attributes, lister, {}).sides
-        shown = self.chain.validated(each.original, each.request.attributes, lister)
-        live = cluster_of(lister, self.chain.context)
-        self._anchor(each, live)
+        self._anchor(each, cluster_of(self.cluster.at(each.request.record), self.chain.context))
         own = []
-        stays_out = self._is_barred(each.request.record) or _is_refused_by_others(each.request.record, decisions[0])
-        for number, (book, side, attributes, decision) in enumerate(
-            zip(self.books, sides, shown, decisions, strict=True)
-        ):
+        record, current = each.request.record, seen.decisions[0]
+        stays_out = self._is_barred(record) or _is_refused_by_others(record, current)
+        for number, (book, side, attributes, decision) in enumerate(zip(self.books, *seen, strict=True)):
             if book is None or (number > 0 and stays_out):
                 if book is not None:
                     _miss(book, each.request.record)
@@ -222,9 +217,9 @@ class _Step(Struct):
         """
         ledger, lister = self.ledger, self.ledger.cluster.at(self.record)
         request = ledger.elsewhere.created(Exchange(self.record, ledger.cluster.discovery), lister)
-        shown = ledger.chain.validated(request.before_mutation, request.attributes, lister)
-        self.attributes = _with_reset_status(shown[self.number])
-        return self._create(decide(ledger.chain, request, lister)[self.number], is_unlike_log=True)
+        seen = decide_seen(ledger.chain, request, lister)
+        self.attributes = _with_reset_status(seen.attributes[self.number])
+        return self._create(seen.decisions[self.number], is_unlike_log=True)
 
     def _create(self, decision: Decision, *, is_unlike_log: bool = False) -> Decision:
         record, namespace = self.record, self.attributes.namespace
