@@ -21,8 +21,7 @@ from replay.kube.schema import Schemas
 from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 from replay.reconstruct.collection import deleted_items, is_pending
 from replay.reconstruct.history.history import History
-from replay.reconstruct.history.object_history import ObjectHistory
-from replay.reconstruct.history.old_object import OldObjects
+from replay.reconstruct.history.old_object import ObjectHistory, OldObjects
 from replay.reconstruct.mutation_input import Mutators, is_changed_by_webhook, no_policies, patched
 from replay.reconstruct.operation import operations_of
 from replay.reconstruct.reached import RequestProgress, progress, progress_of
@@ -33,18 +32,18 @@ from replay.reconstruct.record.known import Known, attribute, basis_of
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.request_fields import (
     NO_KIND,
+    Skeletons,
     missing_name,
     missing_of,
     name_of,
     namespace_of,
     options_of,
+    reviewed_request,
     user_of,
 )
 from replay.reconstruct.request_object import sent_object
-from replay.reconstruct.review import reviewed_request
 from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.shard.object import as_sent_to_shard
-from replay.reconstruct.skeleton import Skeletons
 from replay.reconstruct.trust import ALL_TRUSTED, Trust
 
 R = TypeVar("R")

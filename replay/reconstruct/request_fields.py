@@ -1,17 +1,88 @@
-"""Attributes that are not objects: namespace, name, options."""
+"""Attributes of a request that stand in no body: names, users, options, objects that are known by name only, and what a review tells."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.audit.event import RequestRecord, has_query
 from replay.json import JSON
 from replay.kcp.user import scoped_user
-from replay.kube.attributes import Missing, Operation, UserInfo
+from replay.kube.admission_request import as_sent_to_webhook, attributes_of
+from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, UserInfo
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.schema import OBJECT_META_FIELDS, Schemas
 from replay.reconstruct.history.old_object import RECORD_RESPONSES
 from replay.reconstruct.rebuild import Rebuilt
 from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.record.known import Known, attribute, basis_of, get
+from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.server.options import delete_options, write_options
+
+_METADATA = tuple(name for name in OBJECT_META_FIELDS if name not in ("name", "namespace"))
+_NAMED = ("apiVersion", "kind", "metadata")
+
+
+class Skeletons(Struct):
+    """Builds objects of which only the name is known. `schemas_of` a workspace says which fields a kind may have."""
+
+    schemas_of: Callable[[str], Schemas]
+    _leaves: dict[tuple[str, GroupVersionKind, str, str], list[Missing]] = field(default_factory=dict)
+
+    def of(self, missing: Missing, root: str, kind: GroupVersionKind, record: RequestRecord) -> PartialObject | Missing:
+        """Return the object of a request, called `root`, with `missing` in all fields but its name.
+
+        Returns `missing` itself if the kind has no schema, so that its fields are unknown, or if there is no name.
+        """
+        name, namespace = record.name, "" if record.resource == "namespaces" else record.namespace
+        schema = self.schemas_of(record.workspace).for_kind(kind)
+        if schema is None or not name or schema.preserve_unknown_fields:
+            return Missing(root, missing.reason, missing.fix)
+        key = (record.workspace, kind, root, missing.reason)
+        leaves = self._leaves.get(key)
+        if leaves is None:
+            paths = [f"metadata.{field}" for field in _METADATA] + [
+                field for field in schema.fields if field not in _NAMED
+            ]
+            leaves = self._leaves[key] = [Missing(f"{root}.{path}", missing.reason, missing.fix) for path in paths]
+        metadata: dict[str, JSON] = {"name": name}
+        if namespace:
+            metadata["namespace"] = namespace
+        value: dict[str, JSON] = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+        for leaf in leaves:
+            _, first, *rest = leaf.path.split(".", 2)
+            (metadata if rest else value)[rest[0] if rest else first] = leaf
+        return PartialObject(value, tuple(leaves))
+
+
+def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> ReplayRequest:
+    """Return the request that a webhook got. Raise KeyError, TypeError or ValueError if the review is malformed.
+
+    A review of only the validating phase shows the object after mutation. A candidate's mutating policies begin with
+    that object.
+    """
+    review = exchange.response.json
+    namespace = attribute(namespace_object, "namespaceObject")
+
+    def told(request: JSON) -> Attributes:
+        return replace(attributes_of(as_sent_to_webhook(request)), namespace_object=namespace)
+
+    attributes = told(review["request"])
+    original = told(review["mutating"]) if review.get("mutating") else attributes
+    basis = {
+        "object": None if attributes.object is None else Basis.RECORDED,
+        "oldObject": None if attributes.old_object is None else Basis.RECORDED,
+        "namespaceObject": basis_of(namespace_object),
+    }
+    if review.get("isValidated", True):
+        return ReplayRequest(exchange.record, attributes, original, basis)
+    # Policies run before the webhooks of the same phase, so one of them may have denied the request.
+    reason = "the recording has no call of a validating webhook"
+    return ReplayRequest(exchange.record, attributes, original, basis, Reached.UNKNOWN, reason)
+
 
 _NOT_TOLD = "the log does not have this field, because its entries are not audit events"
 _UNKNOWN_KIND = "the kind of this resource is not known"

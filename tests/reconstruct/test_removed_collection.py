@@ -10,7 +10,7 @@ from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.object_ref import ObjectRef
-from replay.reconstruct.removed_collection import WithUnseenDeletions, seen_objects, unseen_deletions
+from replay.reconstruct.collection import WithUnseenDeletions, seen_objects, unseen_deletions
 
 GROUP = "rbac.authorization.k8s.io"
 SECOND = 1_000_000

@@ -17,7 +17,7 @@ from replay.reconstruct.history.effect import EffectKind, effect_of
 from replay.reconstruct.rebuild import NULL
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached
-from replay.reconstruct.review import reviewed_request
+from replay.reconstruct.request_fields import reviewed_request
 
 Record = Callable[..., RequestRecord]
 OBJECT, OLD = {"kind": "Pod", "metadata": {"name": "p", "uid": "u"}}, {"kind": "Pod", "metadata": {"name": "p"}}

@@ -32,9 +32,9 @@ from replay.pipeline.replay.ledger import DecidedRequests, entries_of, ledger_of
 from replay.pipeline.replay.presence import writes_to
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, key_of
+from replay.reconstruct.collection import WithUnseenDeletions, seen_objects, unseen_deletions
 from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
-from replay.reconstruct.removed_collection import WithUnseenDeletions, seen_objects, unseen_deletions
 from replay.reconstruct.server.default_class import ShownClass
 from replay.reconstruct.shard.cluster import ShardCluster
 from replay.reconstruct.skew import MOST_TRUSTED, clock_error

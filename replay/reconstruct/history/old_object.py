@@ -10,13 +10,15 @@ The first source that applies decides:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
+from replay.audit.event import RequestRecord
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing
+from replay.kube.discovery import Discovery
 from replay.reconstruct.history.derived import FINALIZERS, MICROSECONDS, scale_of
 from replay.reconstruct.history.effect import EffectKind, is_gone
 from replay.reconstruct.history.eviction import possibly_evicted
@@ -438,3 +440,47 @@ def _gap() -> Missing:
 
 def _unknown_revision(named: int) -> str:
     return f"the log does not have the object with resourceVersion {named}"
+
+
+# Records of one object as exchanges, with the object's history.
+
+_NO_HISTORY = OldObjects(History(()))
+"""History for creations, which find nothing."""
+
+
+class ObjectHistory:
+    """The records of an object, and what its requests found.
+
+    The history is computed on demand: most objects are only created, and a creation does not need it.
+    """
+
+    def __init__(
+        self,
+        records: Sequence[RequestRecord],
+        discovery: Discovery,
+        olds: Callable[[Sequence[Exchange]], OldObjects],
+    ) -> None:
+        """`olds` computes the history from exchanges."""
+        self._discovery = discovery
+        self._make = olds
+        self._olds: OldObjects | None = None
+        self.exchanges = [Exchange(record, discovery) for record in records]
+
+    def at(self, index: int) -> tuple[Exchange, OldObjects]:
+        """Return a record's exchange, and the history of its object."""
+        exchange = self.exchanges[index]
+        if exchange.record.verb in ("create", "deletecollection"):
+            return exchange, _NO_HISTORY
+        return exchange, self.olds
+
+    @property
+    def olds(self) -> OldObjects:
+        """The history of the object."""
+        if self._olds is None:
+            self._olds = self._make([each for each in self.exchanges if each.record.verb != "deletecollection"])
+        return self._olds
+
+    def check(self) -> None:
+        """Check all bodies before they count as objects, and drop the history."""
+        self._olds = None
+        self.exchanges = [Exchange(each.record, self._discovery, checked=True) for each in self.exchanges]

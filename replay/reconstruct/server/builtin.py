@@ -8,11 +8,21 @@ rules are in `replay.kube.plugin`. What depends on other objects (ServiceAccount
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject, field_of
+from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.plugin.creation import FINALIZERS, with_finalizer, with_not_ready_taint
+from replay.kube.plugin.limit_range import (
+    ANNOTATION,
+    LIMIT_RANGE,
+    ContainerDefaults,
+    annotation,
+    container_defaults,
+    fill_containers,
+)
 from replay.kube.plugin.priority import FIELDS, PREEMPT, PRIORITY_CLASS, SYSTEM_CLASSES, global_default
 from replay.kube.plugin.service_account import (
     CONTAINERS,
@@ -28,9 +38,141 @@ from replay.kube.plugin.toleration import DEFAULTS, with_tolerations
 from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
-from replay.reconstruct.server.limit_ranger import with_limits
-from replay.reconstruct.server.placement import with_runtime_class, with_topology_labels
-from replay.reconstruct.server.pod_spec import own_spec
+
+# Copy of a pod's spec that may be changed in place.
+
+
+def _own_spec(pod: JSON) -> dict[str, JSON]:
+    """Return a pod's spec with copied containers, because states of the history share theirs."""
+    spec = dict((pod or {}).get("spec") or {})
+    for field in CONTAINERS:
+        if spec.get(field):
+            spec[field] = [_own_container(each) for each in spec[field]]
+    return spec
+
+
+def _own_container(container: JSON) -> JSON:
+    resources = container.get("resources")
+    return {**container, "resources": dict(resources)} if resources else dict(container)
+
+
+# Defaults that the plugin LimitRanger adds to a created pod, from the namespace's LimitRanges.
+# The rule is in `replay.kube.plugin.limit_range`. LimitRanger runs before all other plugins that change pods.
+
+
+def with_limits(pod: Known, namespace: str, shown: JSON, lister: Lister) -> Known:
+    """Return the pod with its defaults: those of the stored pod, otherwise those of the known LimitRanges."""
+    if shown is not None:
+        return _with_shown_limits(pod, shown)
+    ranges = lister.list(LIMIT_RANGE, namespace)
+    if isinstance(ranges, Missing) or any(isinstance(each, (Missing, PartialObject)) for each in ranges):
+        return pod.with_holes(_holes(pod, "another request changed a LimitRange of the namespace at the same time"))
+    defaults = [each for each in map(container_defaults, ranges) if any(each.values())]
+    # The plugin applies them in the order of its cache, which is random.
+    if len(defaults) > 1:
+        return pod.with_holes(
+            _holes(pod, "several LimitRanges set defaults, and the server applies them in random order")
+        )
+    return _with_defaults(pod, defaults[0]) if defaults else pod
+
+
+def _with_defaults(pod: Known, defaults: ContainerDefaults) -> Known:
+    spec = _own_spec(pod.value)
+    annotation_parts = fill_containers(spec, defaults)
+    if not annotation_parts:
+        return pod
+    fields: dict[str, JSON] = {field: spec[field] for field in CONTAINERS if field in spec}
+    return pod.with_fields(("spec",), fields).with_value(
+        ("metadata", "annotations", ANNOTATION), annotation(annotation_parts)
+    )
+
+
+def _with_shown_limits(pod: Known, shown: JSON) -> Known:
+    """Return the values that the stored pod's containers have and the client did not send.
+
+    There are none without the annotation.
+    """
+    path = ("metadata", "annotations", ANNOTATION)
+    text = get(shown, path)
+    # A client that sends the annotation, as in a copy of a pod, also sends the values. So it shows no addition.
+    if text is None or get(pod.value, path) == text:
+        return pod
+    fields: dict[str, JSON] = {}
+    for field in CONTAINERS:
+        resources = {each.get("name"): each.get("resources") for each in get(shown, ("spec", field)) or ()}
+        containers = [_filled(each, resources.get(each.get("name"))) for each in get(pod.value, ("spec", field)) or ()]
+        if containers:
+            fields[field] = containers
+    return pod.with_fields(("spec",), fields).with_value(path, text)
+
+
+def _filled(container: JSON, shown: JSON) -> JSON:
+    own = container.get("resources") or {}
+    filled = {
+        kind: {**(values or {}), **(own.get(kind) or {})} for kind, values in (shown or {}).items() if kind != "claims"
+    }
+    return {**container, "resources": {**own, **filled}} if filled else container
+
+
+def _holes(pod: Known, reason: str) -> Iterator[Hole]:
+    yield Hole(("metadata", "annotations", ANNOTATION), reason)
+    for field in CONTAINERS:
+        for index in range(len(get(pod.value, ("spec", field)) or ())):
+            for kind in ("limits", "requests"):
+                yield Hole(("spec", field, index, "resources", kind), reason)
+
+
+# Additions of RuntimeClass and PodTopologyLabels to a new pod, from its runtime class and its node.
+# Source: `plugin/pkg/admission/runtimeclass/admission.go` and `plugin/pkg/admission/podtopologylabels/admission.go`. The additions
+# come from the response if there is one, then from the cluster's state; otherwise they are holes.
+
+_RUNTIME_CLASS: Final = GroupVersionKind("node.k8s.io", "v1", "RuntimeClass")
+_NODE: Final = GroupVersionKind("", "v1", "Node")
+_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
+
+def with_runtime_class(pod: Known, shown: JSON, lister: Lister) -> Known:
+    """Return a pod after RuntimeClass: with overhead, node selector and tolerations of its class."""
+    name = get(pod.value, ("spec", "runtimeClassName"))
+    if not name:
+        return pod
+    if shown is not None:
+        return _with_scheduling(pod, shown.get("spec") or {}, get(shown, ("spec", "overhead")))
+    runtime_class = lister.get(_RUNTIME_CLASS, "", name)
+    if runtime_class is None or isinstance(runtime_class, (Missing, PartialObject)):
+        reason = f"the RuntimeClass `{name}` is not known, and it may set this field"
+        return pod.with_holes([Hole(("spec", field), reason) for field in ("overhead", "nodeSelector", "tolerations")])
+    return _with_scheduling(pod, runtime_class.get("scheduling") or {}, get(runtime_class, ("overhead", "podFixed")))
+
+
+def _with_scheduling(pod: Known, scheduling: JSON, overhead: JSON) -> Known:
+    """Return the pod with an overhead, and with the missing entries of a node selector and a list of tolerations."""
+    own = pod.value.get("spec") or {}
+    fields: dict[str, JSON] = {}
+    if overhead and not own.get("overhead"):
+        fields["overhead"] = overhead
+    if selector := scheduling.get("nodeSelector"):
+        fields["nodeSelector"] = {**selector, **(own.get("nodeSelector") or {})}
+    tolerations = own.get("tolerations") or []
+    if more := [each for each in scheduling.get("tolerations") or () if each not in tolerations]:
+        fields["tolerations"] = [*tolerations, *more]
+    return pod.with_fields(("spec",), fields) if fields else pod
+
+
+def with_topology_labels(pod: Known, shown: JSON, lister: Lister) -> Known:
+    """Return a pod after PodTopologyLabels: with zone and region of its node, if it names one."""
+    name = get(pod.value, ("spec", "nodeName"))
+    if not name:
+        return pod
+    # The stored pod has the copied labels, so the node is looked up only without it.
+    source = shown if shown is not None else lister.get(_NODE, "", name)
+    if isinstance(source, (Missing, PartialObject)):
+        reason = f"the labels of the node `{name}` are not known"
+        return pod.with_holes([Hole(("metadata", "labels", label), reason) for label in _LABELS])
+    labels = get(source, ("metadata", "labels")) or {}
+    zone_labels = {label: labels[label] for label in _LABELS if label in labels}
+    return pod.with_fields(("metadata", "labels"), zone_labels) if zone_labels else pod
+
 
 REPRODUCED = frozenset(
     {
@@ -159,7 +301,7 @@ def _with_token(pod: Known, shown: JSON) -> Known:
     spec = pod.value.get("spec") or {}
     own = token_volume_name(spec)
     name = own or token_volume_name((shown or {}).get("spec")) or VOLUME_PREFIX
-    filled = own_spec(pod.value)
+    filled = _own_spec(pod.value)
     mount_token(filled, name)
     fields = {field: filled[field] for field in (*CONTAINERS, "volumes") if filled.get(field) != spec.get(field)}
     pod = _with_fields(pod, "spec", fields)

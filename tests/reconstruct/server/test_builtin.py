@@ -13,8 +13,7 @@ from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
-from replay.reconstruct.server.builtin import after_builtin_mutators
-from replay.reconstruct.server.placement import with_runtime_class, with_topology_labels
+from replay.reconstruct.server.builtin import after_builtin_mutators, with_runtime_class, with_topology_labels
 
 CHANGING = Missing("", "another request changed the object at the same time")
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "a"}]}}

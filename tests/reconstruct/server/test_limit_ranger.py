@@ -13,7 +13,7 @@ from replay.kube.attributes import Basis, Missing
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.plugin.limit_range import ANNOTATION, LIMIT_RANGE
 from replay.reconstruct.record.known import Known
-from replay.reconstruct.server.limit_ranger import with_limits
+from replay.reconstruct.server.builtin import with_limits
 
 CPU = {"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "100m"}}
 MEMORY = {"type": "Container", "default": {"memory": "1Gi"}}
