@@ -199,13 +199,13 @@ def _parent(document: JSON, path: str) -> JSON | None:
     if not keys:
         return None
     for key in keys[:-1]:
+        if not isinstance(document, dict | list):
+            return None
         try:
             document = document[_index_of(document, key)] if isinstance(document, list) else document.get(key)
         except JSONPatchError:
             return None
-        if not isinstance(document, dict | list):
-            return None
-    return document
+    return document if isinstance(document, dict | list) else None
 
 
 def _get(container: JSON, key: str) -> JSON:

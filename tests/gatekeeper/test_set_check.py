@@ -47,7 +47,20 @@ spec:
   parameters: {assign: {value: 1}}
 """
 
+NUMBERED = (
+    LOCATION.replace("spec.containers[name", "'spec.ports[port: 80]'")
+    .replace('""', "''")
+    .replace("kinds: [Pod]", "kinds: [Service]")
+)
+
 ROWS = {
+    "a list element with a number as key": (
+        NUMBERED.replace("{value: 1}", "{value: {port: 80, name: http}}"),
+        [
+            (1, "error", "Assign/set"),
+            "adding object to list with different key port: list key 80, object key 80",
+        ],
+    ),
     "nothing": (TEMPLATE + REGO.replace("BODY", "input.review") + CONSTRAINT.replace("MOST", "3"), []),
     "a forbidden builtin": (
         TEMPLATE + REGO.replace("BODY", 'http.send({"method": "get", "url": "http://x"})'),

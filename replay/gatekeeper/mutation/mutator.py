@@ -293,7 +293,8 @@ def _check_list_value(location: Location, assign: Mapping[str, JSON]) -> None:
             raise RefusedError("can't append to a globbed list")
         if not isinstance(value, dict):
             raise RefusedError(f"invalid value: `{_plain(value)}`, only objects can be added to keyed lists")
-        if not _same(last.value, value.get(last.key)):
+        # A number in the value is a float for Gatekeeper, one in the location an integer: they always differ.
+        if isinstance(last.value, int) or not _same(last.value, value.get(last.key)):
             raise RefusedError(
                 f"adding object to list with different key {last.key}: list key {last.value}, object key {_plain(value.get(last.key))}"
             )

@@ -16,6 +16,7 @@ _ALLOWED: Final = {
     "o": ("object",),
     "t": ("set",),
     "c": ("array", "set"),
+    "v": ("string", "array", "object", "set"),
 }
 _ARITHMETIC: Final = {"+": ("plus", "nn"), "*": ("mul", "nn"), "/": ("div", "nn"), "%": ("rem", "nn")}
 

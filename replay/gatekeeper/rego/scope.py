@@ -38,6 +38,7 @@ from replay.gatekeeper.rego.ast import (
 from replay.gatekeeper.rego.lexer import RegoError
 
 Names = dict[str, str]
+_ARGUMENT = "argument"
 
 
 class Scope:
@@ -63,13 +64,15 @@ class Scope:
         names = dict(outer)
         head = rule.head
         arguments = None
+        declared: dict[str, str] = {}
         if head.arguments is not None:
             for argument in head.arguments:
                 for name in variables_of(argument):
                     names[name] = self._fresh(name)
+                    declared[name] = _ARGUMENT
             arguments = tuple(self.term(argument, names) for argument in head.arguments)
         otherwise = None if rule.otherwise is None else self.rule(rule.otherwise)
-        body, names = self.body(rule.body, names)
+        body, names = self.body(rule.body, names, declared)
         key = None if head.key is None else self.term(head.key, names)
         value = None if head.value is None else self.term(head.value, names)
         new = Head(head.name, head.line, arguments, key, value, head.is_set, head.is_assigned)
@@ -79,10 +82,15 @@ class Scope:
         self._count += 1
         return f"{name}#{self._count}"
 
-    def body(self, body: tuple[Literal_, ...], outer: Names) -> tuple[tuple[Literal_, ...], Names]:
-        """Return a body with its names resolved, and the names that are visible after it."""
+    def body(
+        self, body: tuple[Literal_, ...], outer: Names, arguments: Mapping[str, str] | None = None
+    ) -> tuple[tuple[Literal_, ...], Names]:
+        """Return a body with its names resolved, and the names that are visible after it.
+
+        `arguments` are those of a function, which its own body cannot declare again.
+        """
         names = dict(outer)
-        declared: set[str] = set()
+        declared = dict(arguments or {})
         for literal in body:
             for name in _undeclared(literal):
                 if name not in names and name not in self.globals and name not in ("input", "data"):
@@ -92,7 +100,7 @@ class Scope:
             found += self._literal(literal, names, declared)
         return tuple(found), names
 
-    def _literal(self, literal: Literal_, names: Names, declared: set[str]) -> list[Literal_]:
+    def _literal(self, literal: Literal_, names: Names, declared: dict[str, str]) -> list[Literal_]:
         expression: Any = literal.expression
         modifiers = tuple(
             With(self.term(with_.target, names), self.term(with_.value, names)) for with_ in literal.modifiers
@@ -129,16 +137,18 @@ class Scope:
                 # The right side first: it does not see the variables that the left side declares.
                 right = self.term(expression.right, names)
                 for name in variables_of(expression.left):
-                    self._declare(name, names, declared, literal.line)
+                    self._declare(name, names, declared, literal.line, "assigned")
                 new = Infix("=", self.term(expression.left, names), right, expression.line)
             case _:
                 new = self.term(expression, names)
         return [Literal_(new, literal.line, literal.is_negated, modifiers)]
 
-    def _declare(self, name: str, names: Names, declared: set[str], line: int) -> None:
+    def _declare(self, name: str, names: Names, declared: dict[str, str], line: int, how: str = "declared") -> None:
         if name in declared and not name.startswith("$"):
-            raise RegoError(line, f"var {name} declared above", "rego_compile_error", self.file)
-        declared.add(name)
+            how = declared[name]
+            text = f"arg {name} redeclared" if how is _ARGUMENT else f"var {name} {how} above"
+            raise RegoError(line, text, "rego_compile_error", self.file)
+        declared[name] = how
         names[name] = self._fresh(name)
 
     def term(self, term: Term, names: Mapping[str, str]) -> Term:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from replay.go.format import marshal, quote
 from replay.json import JSON, decode_json
 from replay.kube.json_patch import JSONPatchError, apply, tokens
 from replay.kyverno.rules.errors import RuleError
@@ -18,6 +19,8 @@ from replay.manifests.read.json_reader import JSONSyntaxError, read_json
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 _INDEX = re.compile(r"-|-?[0-9]+", re.ASCII)
+_NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
+_NO_TEXT = "json: cannot unmarshal {} into Go value of type string"
 _MOST_INDEX = 10_000
 """Limit of ours for the index at which `add` creates items."""
 
@@ -25,18 +28,12 @@ _MOST_INDEX = 10_000
 def apply_json6902(resource: JSON, text: str) -> JSON:
     """Return an object with a JSON or YAML patch applied. Raises RuleError."""
     operations = read_operations(text)
+    wrong = next(filter(None, map(invalid_operation, operations)), "")
+    if wrong:
+        raise RuleError(f"failed to decode patches: {wrong}")
     for operation in operations:
-        path = operation.get("path")
         try:
-            # Kyverno's patch options: paths are created for `add`, and may be missing for `remove`.
-            if operation.get("op") == "add" and isinstance(path, str):
-                resource = _with_path(resource, tokens(path))
-            elif isinstance(path, str) and not _is_there(resource, tokens(path)):
-                if operation.get("op") == "remove":
-                    continue
-                if operation.get("op") == "replace" and _is_there(resource, tokens(path)[:-1]):
-                    raise RuleError(f"replace operation does not apply: doc is missing key: {path}: missing value")
-            resource = apply(resource, [operation])
+            resource = _applied(resource, operation)
         except JSONPatchError as error:
             raise RuleError(str(error)) from None
     if resource is None and operations:  # operations that all change nothing leave no object to write
@@ -44,6 +41,51 @@ def apply_json6902(resource: JSON, text: str) -> JSON:
             "json: error calling MarshalJSON for type *jsonpatch.partialDoc: invalid value, expected object"
         )
     return resource
+
+
+def _applied(resource: JSON, operation: Mapping[str, Any]) -> JSON:
+    """Return the object after an operation. Raises RuleError and JSONPatchError."""
+    op, path = operation["op"], operation["path"]
+    way = tokens(path)
+    # Kyverno's patch options: paths are created for `add`, and may be missing for `remove`.
+    if op == "add":
+        if path == "":
+            return operation["value"]
+        resource = _with_path(resource, way)
+    elif op == "remove" and not (way and _is_there(resource, way)):
+        if way and isinstance(_at(resource, way[:-1]), list) and not _NUMBER.fullmatch(way[-1]):
+            raise RuleError(
+                f"error in remove for path: '{path}': strconv.Atoi: parsing {quote(way[-1])}: invalid syntax"
+            )
+        return resource
+    elif op == "replace" and not _is_there(resource, way) and _is_there(resource, way[:-1]):
+        raise RuleError(f"replace operation does not apply: doc is missing key: {path}: missing value")
+    elif op in ("copy", "move"):
+        source = operation["from"]
+        if source == "" and op == "move":
+            raise RuleError("unable to move entire document to another path: invalid state detected")
+        if source == "":
+            if not _is_there(resource, way[:-1]):
+                raise RuleError(
+                    f"copy operation does not apply: doc is missing destination path: {path}: missing value"
+                )
+            operation = {"op": "add", "path": path, "value": resource}
+        else:
+            _check_source(resource, op, source)
+    return apply(resource, [operation])
+
+
+def _check_source(resource: JSON, op: str, source: str) -> None:
+    """Raise RuleError if the source of a copy or move is absent. The API server's library would copy null."""
+    *above, key = tokens(source) or ("",)
+    if not _is_there(resource, (*above,)):
+        if op == "copy":
+            raise RuleError(f'copy operation does not apply: doc is missing from path: "{source}": missing value')
+        return
+    container = _at(resource, (*above,))
+    if isinstance(container, dict) and key and key not in container:
+        where = f"for from: '{source}'" if op == "copy" else f"for path: '{key}'"
+        raise RuleError(f"error in {op} {where}: unable to get nonexistent key: {key}: missing value")
 
 
 def read_operations(text: str) -> list[Mapping[str, Any]]:
@@ -67,23 +109,58 @@ def read_operations(text: str) -> list[Mapping[str, Any]]:
     return decoded
 
 
+def invalid_operation(operation: Mapping[str, Any]) -> str:
+    """Return what is wrong with the fields of an operation, or an empty text."""
+    wrong = _wrong_field(operation)
+    return f"invalid operation {marshal(operation)}: {wrong}" if wrong else ""
+
+
+def _wrong_field(operation: Mapping[str, Any]) -> str:
+    match operation.get("op"):
+        case "add" | "replace":
+            if "value" not in operation:
+                return "failed to decode 'value': operation, missing value field: missing value"
+        case "copy" | "move":
+            if operation.get("from") is None:
+                return "failed to decode 'from': operation, missing from field: missing value"
+            if not isinstance(operation["from"], str):
+                return f"failed to decode 'from': {_NO_TEXT.format(json_kind(operation['from']))}"
+        case "remove" | "test":
+            pass
+        case _:
+            return "unsupported operation"
+    if operation.get("path") is None:
+        return "failed to decode 'path': operation missing path field: missing value"
+    if not isinstance(operation["path"], str):
+        return f"failed to decode 'path': {_NO_TEXT.format(json_kind(operation['path']))}"
+    return ""
+
+
 def _no_map(items: list[JSON]) -> JSON:
     return next(each for each in items if not isinstance(each, dict))
 
 
+_NOTHING: Final = object()
+
+
 def _is_there(node: JSON, path: tuple[str, ...]) -> bool:
+    return _at(node, path) is not _NOTHING
+
+
+def _at(node: JSON, path: tuple[str, ...]) -> Any:
+    """Return the value at a path, or `_NOTHING`."""
     for key in path:
         if isinstance(node, dict):
             if key not in node:
-                return False
+                return _NOTHING
             node = node[key]
-        elif isinstance(node, list) and _INDEX.fullmatch(key) and key != "-":
+        elif isinstance(node, list) and _NUMBER.fullmatch(key):
             if not -len(node) <= int(key) < len(node):
-                return False
+                return _NOTHING
             node = node[int(key)]
         else:
-            return False
-    return True
+            return _NOTHING
+    return node
 
 
 def _with_path(node: JSON, path: tuple[str, ...]) -> JSON:

@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from replay.go.format import marshal
 from replay.json import JSON
 from replay.kyverno.rules.anchor import CONDITION, EQUALITY, EXISTENCE, GLOBAL, NEGATION, parse_anchor
 from replay.kyverno.rules.autogen import compute_rules
 from replay.kyverno.rules.errors import RuleError
 from replay.kyverno.rules.go_value import as_map, with_floats
 from replay.kyverno.rules.jmespath.interpreter import Library
-from replay.kyverno.rules.json6902 import read_operations
+from replay.kyverno.rules.json6902 import invalid_operation, read_operations
 from replay.kyverno.rules.policy_variables import background_problem, variables_problem
 from replay.kyverno.rules.substitution import VARIABLES
 
@@ -239,7 +238,7 @@ def _patch_problem(index: int, text: JSON) -> str | None:
     for operation in operations:
         path = operation.get("path")
         if operation.get("op") not in ("add", "remove", "replace", "move", "copy", "test"):
-            problem = f"invalid operation {marshal(operation)}: unsupported operation"
+            problem = invalid_operation(operation)
         elif not isinstance(path, str) or not path.startswith("/"):
             problem = path if isinstance(path, str) else ""
         else:

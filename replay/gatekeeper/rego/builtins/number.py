@@ -260,7 +260,7 @@ def _stepped(first: int, last: int, step: int) -> Value:
     return list(range(first, last + 1, step) if first <= last else range(first, last - 1, -step))
 
 
-@plain("count", 1)
+@plain("count", 1, "v")
 def _count(value: Value) -> Value:
     kind = type(value)
     if kind is list or kind is str:

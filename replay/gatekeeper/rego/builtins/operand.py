@@ -54,11 +54,12 @@ def wrong(*values: Value) -> Value:
     return UNDEFINED
 
 
-def plain(name: str, arity: int) -> Callable[[BuiltinFunction], BuiltinFunction]:
-    """Register a builtin that checks its operands itself."""
+def plain(name: str, arity: int, kinds: str = "") -> Callable[[BuiltinFunction], BuiltinFunction]:
+    """Register a builtin that checks its operands itself. `kinds` are the types that the compiler checks."""
 
     def register(function: BuiltinFunction) -> BuiltinFunction:
         ARITIES[name] = arity
+        OPERANDS[name] = kinds
         FUNCTIONS[name] = function
         return function
 

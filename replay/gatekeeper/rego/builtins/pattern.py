@@ -38,7 +38,7 @@ def regexp(pattern: str) -> Any:
     return found
 
 
-@plain("regex.match", 2)
+@plain("regex.match", 2, "ss")
 def _match(pattern: Value, text: Value) -> Value:
     if type(pattern) is not str or type(text) is not str:
         return wrong(pattern, text)
