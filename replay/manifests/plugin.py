@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 from replay.cellib.version import KubernetesVersion
 from replay.manifests.go_type.scheme import Registered
+from replay.manifests.served import Gates, is_enabled
 
 
 class PluginName(StrEnum):
@@ -59,13 +59,12 @@ class ServerPlugin(NamedTuple):
     is_on: bool = False
     """Whether the plugin is on by default."""
     minors: tuple[int, int] = (0, 99)
-    gate: tuple[str, int] = ("", 0)
-    """Feature gate that the plugin needs, and the first minor version with the gate on by default."""
+    gate: str = ""
+    """Feature gate that the plugin needs."""
 
-    def acts(self, version: KubernetesVersion, gates: Mapping[str, bool]) -> bool:
+    def acts(self, version: KubernetesVersion, gates: Gates) -> bool:
         """Return whether the plugin has an effect in a server of a version, with the gates that flags set."""
-        name, minor = self.gate
-        return gates.get(name, version.minor >= minor)
+        return not self.gate or is_enabled(self.gate, version, gates)
 
 
 ALL_PLUGINS = (
@@ -90,20 +89,20 @@ ALL_PLUGINS = (
     ServerPlugin("PersistentVolumeLabel", minors=(0, 30)),
     ServerPlugin("DefaultStorageClass", is_on=True),
     ServerPlugin("StorageObjectInUseProtection", is_on=True),
-    ServerPlugin("PodGroupProtection", is_on=True, minors=(36, 99), gate=("GenericWorkload", 99)),
+    ServerPlugin("PodGroupProtection", is_on=True, minors=(36, 99), gate="GenericWorkload"),
     ServerPlugin("OwnerReferencesPermissionEnforcement"),
     ServerPlugin("PersistentVolumeClaimResize", is_on=True),
     ServerPlugin("RuntimeClass", is_on=True),
     ServerPlugin("CertificateApproval", is_on=True),
     ServerPlugin("CertificateSigning", is_on=True),
-    ServerPlugin("ClusterTrustBundleAttest", is_on=True, gate=("ClusterTrustBundle", 37)),
+    ServerPlugin("ClusterTrustBundleAttest", is_on=True, gate="ClusterTrustBundle"),
     ServerPlugin("CertificateSubjectRestriction", is_on=True),
     ServerPlugin("DefaultIngressClass", is_on=True),
     ServerPlugin("DenyServiceExternalIPs"),
-    ServerPlugin("PodTopologyLabels", is_on=True, minors=(33, 99), gate=("PodTopologyLabelsAdmission", 35)),
-    ServerPlugin("PodGroupWorkloadExists", is_on=True, minors=(36, 36), gate=("GenericWorkload", 99)),
-    ServerPlugin("NodeDeclaredFeatureValidator", is_on=True, minors=(35, 99), gate=("NodeDeclaredFeatures", 36)),
-    ServerPlugin("JobValidation", is_on=True, minors=(36, 36), gate=("WorkloadWithJob", 99)),
+    ServerPlugin("PodTopologyLabels", is_on=True, minors=(33, 99), gate="PodTopologyLabelsAdmission"),
+    ServerPlugin("PodGroupWorkloadExists", is_on=True, minors=(36, 36), gate="GenericWorkload"),
+    ServerPlugin("NodeDeclaredFeatureValidator", is_on=True, minors=(35, 99), gate="NodeDeclaredFeatures"),
+    ServerPlugin("JobValidation", is_on=True, minors=(36, 36), gate="WorkloadWithJob"),
     ServerPlugin("PodResizeValidator", is_on=True, minors=(36, 99)),
     ServerPlugin(PluginName.MUTATING_ADMISSION_POLICY, is_on=True, minors=(32, 99)),
     ServerPlugin(PluginName.MUTATING_ADMISSION_WEBHOOK, is_on=True),
@@ -112,10 +111,7 @@ ALL_PLUGINS = (
     ServerPlugin("ResourceQuota", is_on=True),
     ServerPlugin("AlwaysDeny"),
 )
-"""All plugins in the order in which the server calls them (`pkg/kubeapiserver/options/plugins.go`, `AllOrderedPlugins`).
-
-The gates are those of `pkg/features/kube_features.go`.
-"""
+"""All plugins in the order in which the server calls them (`pkg/kubeapiserver/options/plugins.go`, `AllOrderedPlugins`)."""
 
 
 def plugins_of(version: KubernetesVersion) -> tuple[ServerPlugin, ...]:

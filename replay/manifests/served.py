@@ -44,8 +44,8 @@ class _Gate(NamedTuple):
     """The minor versions from which a gate exists, is beta, is on by default, and is stable."""
 
     since: int
-    beta: int
-    on: int
+    beta: int = NEWEST_MINOR + 1
+    on: int = NEWEST_MINOR + 1
     stable: int = NEWEST_MINOR + 1
 
 
@@ -53,7 +53,13 @@ _GATES: Mapping[str, _Gate] = {
     MUTATING_POLICIES: _Gate(32, 34, 36, 36),
     STATIC_MANIFESTS: _Gate(36, 37, 37),
     SKIPPED_REVIEWS: _Gate(37, 37, 37),
+    "GenericWorkload": _Gate(35, 37),
+    "ClusterTrustBundle": _Gate(27, 33, 37, 37),
+    "PodTopologyLabelsAdmission": _Gate(33, 35, 35),
+    "NodeDeclaredFeatures": _Gate(35, 36, 36, 37),
+    "WorkloadWithJob": _Gate(36),
 }
+"""The gates of `pkg/features/kube_features.go` on which something here depends."""
 
 
 def is_enabled(gate: str, version: KubernetesVersion, gates: Gates = NO_GATES) -> bool:

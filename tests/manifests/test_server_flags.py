@@ -149,6 +149,20 @@ GATED = [
         {"PodTopologyLabels", "PodGroupProtection"},
     ),
     ("one turned on", NEWEST, "--feature-gates=kube:GenericWorkload=True --feature-gates=X=true", set()),
+    (
+        "all that are beta turned off",
+        NEWEST,
+        "--feature-gates=AllBeta=false",
+        {"PodTopologyLabels", "PodGroupProtection"},
+    ),
+    ("all that are beta turned on", NEWEST, "--feature-gates=AllBeta=true", set()),
+    ("beta before it is on", KubernetesVersion(1, 34), "--feature-gates=AllBeta=true", {"PodTopologyLabels"}),
+    (
+        "all that are alpha turned on",
+        KubernetesVersion(1, 36),
+        "--feature-gates=AllAlpha=true",
+        {"ClusterTrustBundleAttest"},
+    ),
     ("not yet on", KubernetesVersion(1, 34), "", {"ClusterTrustBundleAttest", "PodTopologyLabels"}),
     (
         "some of 1.36 alone",
