@@ -162,14 +162,14 @@ class Collections(Struct, frozen=True, dict=True):
         return Collections({key: tuple(collections) for key, collections in by_place.items()})
 
     def about(self, record: RequestRecord) -> PlaceCollections:
-        """Return the collection requests that may concern the object of a record."""
+        """Return the collection requests that may concern the object of a record.
+
+        They name its namespace: no path deletes a collection in all namespaces (`registerResourceHandlers`).
+        """
         key = (record.api_group, record.resource, record.namespace, record.workspace)
         collections = self._about.get(key)
         if collections is None:
-            group, resource, namespace, workspace = key
-            # Kubernetes itself offers no collection deletion across all namespaces, but an aggregated API server may.
-            everywhere = self.by_place.get((group, resource, "", workspace), ()) if namespace else ()
-            collections = self._about[key] = PlaceCollections((*self.by_place.get(key, ()), *everywhere))
+            collections = self._about[key] = PlaceCollections(self.by_place.get(key, ()))
         return collections
 
     @cached_property
