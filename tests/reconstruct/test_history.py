@@ -11,6 +11,7 @@ from replay.audit.event import RequestRecord
 from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
 from replay.reconstruct.history.clock import RevisionClock
+from replay.reconstruct.history.derived import after_binding
 from replay.reconstruct.history.effect import EffectKind, effect_of
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import OldObjects
@@ -187,6 +188,26 @@ def test_a_binding_sets_node_and_condition(pod_record: Record) -> None:
     found = old_of(records)
     assert found.value["spec"] == {"nodeName": "n"}
     assert found.value["status"]["conditions"][0]["lastTransitionTime"] == "2026-01-01T00:00:01Z"
+
+
+@pytest.mark.parametrize(
+    ("following", "status"),
+    [
+        ({"status": {"nominatedNodeName": "n"}}, {"nominatedNodeName": "n"}),
+        ({"status": {}}, {}),
+        (None, Missing),
+    ],
+    ids=["a server before 1.35 keeps it", "a later one clears it", "no later state tells"],
+)
+def test_the_nominated_node_after_a_binding(following: Any, status: Any, pod_record: Record) -> None:
+    nominated = Known({**pod(5), "spec": {}, "status": {"nominatedNodeName": "n"}}, Basis.RECORDED)
+    record = pod_record("create", 1, ref={"subresource": "binding"}, request={"target": {"name": "n"}}, response={})
+    after = after_binding(nominated, Exchange(record, builtin_discovery()), following)
+    assert isinstance(after, Known)
+    if status is Missing:
+        assert ("status", "nominatedNodeName") in [hole.path for hole in after.holes]
+    else:
+        assert {key: value for key, value in after.value["status"].items() if key != "conditions"} == status
 
 
 @pytest.mark.parametrize(

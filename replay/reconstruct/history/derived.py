@@ -13,13 +13,15 @@ from replay.reconstruct.record.known import Hole, Known, get
 MICROSECONDS = 1_000_000
 TOPOLOGY = "topology.kubernetes.io/"
 FINALIZERS = ("metadata", "finalizers")
+_NOMINATED = ("status", "nominatedNodeName")
 
 
 def after_binding(pod: Known, exchange: Exchange, following: JSON) -> Known | Missing:
     """Return a pod after `pods/binding`, which sets node, labels, annotations and PodScheduled (`BindingREST`).
 
-    `following` is the next state in the log. It shows the topology labels that PodTopologyLabels copied from the node
-    into the binding, and the second of the condition.
+    `following` is the next state in the log, None without one. It shows the topology labels that PodTopologyLabels
+    copied from the node into the binding, the second of the condition, and whether the server clears the nominated node
+    (gate ClearingNominatedNodeNameAfterBinding, on since Kubernetes 1.35).
     """
     binding = exchange.request.json
     node = get(binding, ("target", "name"))
@@ -35,9 +37,10 @@ def after_binding(pod: Known, exchange: Exchange, following: JSON) -> Known | Mi
         if added:
             path = ("metadata", name)
             state = state.with_value(path, {**(get(pod.value, path) or {}), **added})
-    # The gate ClearingNominatedNodeNameAfterBinding does this, which is on since Kubernetes 1.35.
-    if get(state.value, ("status", "nominatedNodeName")):
-        state = state.without(("status", "nominatedNodeName"))
+    if get(state.value, _NOMINATED) and following is None:
+        state = state.with_holes([Hole(_NOMINATED, "whether the server clears it with a binding is not known")])
+    elif get(state.value, _NOMINATED) and not get(following, _NOMINATED):
+        state = state.without(_NOMINATED)
     for name, label in (get(following, ("metadata", "labels")) or {}).items():
         if name.startswith(TOPOLOGY) and get(state.value, ("metadata", "labels", name)) != label:
             state = state.with_value(("metadata", "labels", name), label)
