@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
@@ -13,30 +13,14 @@ from replay.gatekeeper.cluster import inventory_of, typed_namespace
 from replay.gatekeeper.policy_set import GatekeeperPolicies
 from replay.gatekeeper.webhook import EMPTY_REQUEST, Answer, mutate, validate
 from replay.json import JSON
+from replay.kube.admission_request import PhaseRequests
 from replay.kube.json_patch import diff
 from replay.manifests.read.documents import Unreadable, read_file
 
 
-class Case(Protocol):
-    """One request as it reached each of the webhooks."""
-
-    @property
-    def id(self) -> str:
-        """Return the name of the case."""
-        ...
-
-    @property
-    def mutating(self) -> dict[str, JSON] | None:
-        """Return the request of the mutating webhook."""
-        ...
-
-    @property
-    def validating(self) -> dict[str, JSON] | None:
-        """Return the request of the validating webhook."""
-        ...
-
-
-def decide(config: Path, cases: Iterator[Case], cluster: Sequence[dict[str, JSON]]) -> Iterator[dict[str, JSON]]:
+def decide(
+    config: Path, cases: Iterator[PhaseRequests], cluster: Sequence[dict[str, JSON]]
+) -> Iterator[dict[str, JSON]]:
     """Decide cases with the policies of a file, and yield a result line per case.
 
     A first line `load` names the refused objects. Raises ManifestError if the file cannot be read.

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+
+
+class PhaseRequests(Struct, frozen=True):
+    """The AdmissionRequests of one request at the mutating and the validating webhook.
+
+    A phase that the request did not reach is None. `synthetic` marks a request that no log has.
+    """
+
+    id: str
+    mutating: dict[str, JSON] | None
+    validating: dict[str, JSON] | None
+    synthetic: bool = False
 
 
 def attributes_of(request: JSON) -> Attributes:

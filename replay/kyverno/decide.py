@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.errors import ManifestError
 from replay.json import JSON
+from replay.kube.admission_request import PhaseRequests
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
@@ -36,31 +37,9 @@ from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
 
-class EngineCase(Protocol):
-    """One request at the mutating and the validating webhook. A phase that the request did not reach is None."""
-
-    @property
-    def id(self) -> str:
-        """Return the id of the result line."""
-        ...
-
-    @property
-    def mutating(self) -> dict[str, JSON] | None:
-        """Return the AdmissionRequest of the mutating webhook."""
-        ...
-
-    @property
-    def validating(self) -> dict[str, JSON] | None:
-        """Return the AdmissionRequest of the validating webhook."""
-        ...
-
-    @property
-    def synthetic(self) -> bool:
-        """Return whether the request is made up."""
-        ...
-
-
-def decide(config: Path, cases: Iterator[EngineCase], cluster: Sequence[dict[str, JSON]]) -> Iterator[dict[str, JSON]]:
+def decide(
+    config: Path, cases: Iterator[PhaseRequests], cluster: Sequence[dict[str, JSON]]
+) -> Iterator[dict[str, JSON]]:
     """Decide cases with the policies of a file, and yield a result line per case.
 
     A first line `load` names the refused objects. Raises ManifestError if the file cannot be read.
@@ -122,7 +101,7 @@ class _Decider:
         reader = OfflineReader(self._lister, self._discovery, self._cluster.global_entry)
         self._cel_webhook = CELWebhook(self._cel, reader, ObjectPatchers(Schemas(crds)))
 
-    def line(self, case: EngineCase) -> dict[str, JSON]:
+    def line(self, case: PhaseRequests) -> dict[str, JSON]:
         """Return the result line of a case."""
         line: dict[str, JSON] = {"id": case.id}
         if case.synthetic:
@@ -139,7 +118,7 @@ class _Decider:
             return {"id": case.id, "undetermined": ["a policy or object is nested too deep"]}
         return line
 
-    def _by_rules(self, webhook: RuleWebhook, case: EngineCase) -> dict[str, JSON]:
+    def _by_rules(self, webhook: RuleWebhook, case: PhaseRequests) -> dict[str, JSON]:
         phases: dict[str, JSON] = {}
         if case.mutating is not None:
             phases["mutate"] = _phase(webhook.mutate(self._request(case.mutating)))
@@ -147,7 +126,7 @@ class _Decider:
             phases["validate"] = _phase(webhook.validate(self._request(case.validating)), with_results=True)
         return phases
 
-    def _by_cel(self, case: EngineCase) -> dict[str, JSON]:
+    def _by_cel(self, case: PhaseRequests) -> dict[str, JSON]:
         """Return the answers of cluster-wide CEL policies.
 
         `namespaced` holds the answer of the policies in the namespace.

@@ -25,7 +25,7 @@ from replay.admission.builtin.run import PhaseResult, PluginResult, ask
 from replay.audit.ingest import Progress
 from replay.errors import ManifestError, ReplayError, reason_of
 from replay.json import JSON
-from replay.kube.admission_request import attributes_of
+from replay.kube.admission_request import PhaseRequests, attributes_of
 from replay.kube.attributes import Attributes, Missing, Operation, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.discovery import builtin_discovery
@@ -44,19 +44,7 @@ _DECIDERS: Final[Mapping[str, str]] = {engine.name: engine.decider for engine in
 """Module and function of each engine, by its name."""
 
 
-class EngineCase(Struct, frozen=True):
-    """One request at the mutating and the validating webhook, or None for a phase that it did not reach.
-
-    The requests are AdmissionRequests (`admission.k8s.io/v1`).
-    """
-
-    id: str
-    mutating: dict[str, JSON] | None
-    validating: dict[str, JSON] | None
-    synthetic: bool = False
-
-
-EngineDecider = Callable[[Path, Iterator[EngineCase], Sequence[dict[str, JSON]]], Iterator[dict[str, JSON]]]
+EngineDecider = Callable[[Path, Iterator[PhaseRequests], Sequence[dict[str, JSON]]], Iterator[dict[str, JSON]]]
 """Decides cases with the objects of a policy file and of a cluster; yields result lines.
 
 A line is {id, PHASE: {allowed, ...}} or {id, undetermined: [reason]}. A first line {load: [...]} names refused objects.
@@ -75,7 +63,7 @@ def _engine_results(name: str, config: Path, cases: Sequence[Path], scenario: Sc
     yield from decide(config, (case for path in cases for case in engine_cases(path)), cluster)
 
 
-def engine_cases(path: Path) -> Iterator[EngineCase]:
+def engine_cases(path: Path) -> Iterator[PhaseRequests]:
     """Yield the cases of a file. Raise ReplayError with file and line for an invalid case.
 
     A line is {id, mutating, validating} or {id, request}. In the second form both phases have the same request.
@@ -89,7 +77,7 @@ def engine_cases(path: Path) -> Iterator[EngineCase]:
                 raise ReplayError(
                     "is no case with `id` and `request`, `mutating` or `validating`", path=str(path), line=number
                 )
-            yield EngineCase(str(case["id"]), mutating, validating, bool(case.get("synthetic")))
+            yield PhaseRequests(str(case["id"]), mutating, validating, bool(case.get("synthetic")))
         except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
             raise ReplayError(f"is no case: {error}", path=str(path), line=number) from error
 

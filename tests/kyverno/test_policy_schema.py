@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.errors import ManifestError
+from replay.kube.admission_request import PhaseRequests
 from replay.kyverno.decide import decide
 from replay.kyverno.policy_schema import schema_refusal
 
@@ -100,13 +101,6 @@ _REQUEST: dict[str, Any] = {
     },
 }
 _NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"a": "b"}}}
-
-
-class _Case:
-    id = "1"
-    mutating = _REQUEST
-    validating = _REQUEST
-    synthetic = False
 
 
 def _at(path: str, value: Any) -> dict[str, Any]:
@@ -205,7 +199,7 @@ def test_any_value_in_any_field_is_refused_or_decided(
     config = tmp_path_factory.getbasetemp() / "policy.yaml"
     config.write_bytes(b"\n---\n".join(map(orjson.dumps, objects)) if _is_json(objects) else b"")
     with suppress(ManifestError):  # a character that YAML does not allow
-        for line in decide(config, iter([_Case()]), [_NAMESPACE]):
+        for line in decide(config, iter([PhaseRequests("1", _REQUEST, _REQUEST)]), [_NAMESPACE]):
             assert "load" in line or line["id"] == "1"
 
 

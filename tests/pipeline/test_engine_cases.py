@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 
 from replay.errors import ReplayError
-from replay.pipeline.plugin import EngineCase, engine_cases
+from replay.kube.admission_request import PhaseRequests
+from replay.pipeline.plugin import engine_cases
 
 REQUEST = '{"uid": "u"}'
 LINES = [
-    ("one request for both phases", f'{{"id": "a", "request": {REQUEST}}}', EngineCase("a", {"uid": "u"}, {"uid": "u"})),
-    ("each phase", f'{{"id": "a", "mutating": {REQUEST}, "validating": {{}}}}', EngineCase("a", {"uid": "u"}, {})),
-    ("no validating phase", f'{{"id": "a", "mutating": {REQUEST}, "validating": null}}', EngineCase("a", {"uid": "u"}, None)),
-    ("made up", f'{{"id": "a", "synthetic": true, "request": {REQUEST}}}', EngineCase("a", {"uid": "u"}, {"uid": "u"}, synthetic=True)),
+    ("one request for both phases", f'{{"id": "a", "request": {REQUEST}}}', PhaseRequests("a", {"uid": "u"}, {"uid": "u"})),
+    ("each phase", f'{{"id": "a", "mutating": {REQUEST}, "validating": {{}}}}', PhaseRequests("a", {"uid": "u"}, {})),
+    ("no validating phase", f'{{"id": "a", "mutating": {REQUEST}, "validating": null}}', PhaseRequests("a", {"uid": "u"}, None)),
+    ("made up", f'{{"id": "a", "synthetic": true, "request": {REQUEST}}}', PhaseRequests("a", {"uid": "u"}, {"uid": "u"}, synthetic=True)),
 ]  # fmt: skip
 BROKEN = [
     ("no JSON", "{", "is no case: unexpected end of data"),
@@ -23,7 +24,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("line", "case"), [row[1:] for row in LINES], ids=[row[0] for row in LINES])
-def test_a_case(tmp_path: Path, line: str, case: EngineCase) -> None:
+def test_a_case(tmp_path: Path, line: str, case: PhaseRequests) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text(line + "\n", "utf-8")
     assert list(engine_cases(path)) == [case]

@@ -13,30 +13,25 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import Struct
 
 from replay.json import JSON
+from replay.kube.admission_request import PhaseRequests
 from replay.kyverno.decide import decide
 from replay.kyverno.migrate.rule import migration
 
 _SHARED = Path(__file__).parents[4] / "shared" / "engines"
 
 
-class _Case(Struct):
-    id: str
-    validating: dict[str, Any]
-    mutating: dict[str, Any] | None = None
-    synthetic: bool = False
-
-
-def _decided(objects: Iterable[JSON], cases: list[_Case], cluster: list[JSON], folder: Path) -> list[dict[str, Any]]:
+def _decided(
+    objects: Iterable[JSON], cases: list[PhaseRequests], cluster: list[JSON], folder: Path
+) -> list[dict[str, Any]]:
     config = folder / "policy.json"
     config.write_text("\n---\n".join(map(json.dumps, objects)))
     return list(decide(config, iter(cases), cluster))
 
 
 def _differences(
-    policy: dict[str, Any], cases: list[_Case], cluster: list[JSON], folder: Path
+    policy: dict[str, Any], cases: list[PhaseRequests], cluster: list[JSON], folder: Path
 ) -> Iterator[tuple[str, str, bool]]:
     """The rules of a policy, the requests that their new policies decide otherwise, and whether the rule denies these."""
     fails = policy["spec"].get("failurePolicy") != "Ignore"
@@ -298,10 +293,10 @@ def test_any_rule(policy: dict[str, Any], pods: list[tuple[JSON, JSON]]) -> None
     for number, (kind, both) in enumerate(zip(kinds, pods, strict=True)):
         new, old = (_template(kind, pod) for pod in both)
         cases += [
-            _Case(f"{number} created", _request("CREATE", new, None, kind)),
-            _Case(f"{number} updated", _request("UPDATE", new, old, kind)),
-            _Case(f"{number} the same", _request("UPDATE", new, new, kind)),
-            _Case(f"{number} deleted", _request("DELETE", None, old, kind)),
+            PhaseRequests(f"{number} created", None, _request("CREATE", new, None, kind)),
+            PhaseRequests(f"{number} updated", None, _request("UPDATE", new, old, kind)),
+            PhaseRequests(f"{number} the same", None, _request("UPDATE", new, new, kind)),
+            PhaseRequests(f"{number} deleted", None, _request("DELETE", None, old, kind)),
         ]
     assert list(_differences(policy, cases, _CLUSTER, _folder())) == []
 
@@ -334,8 +329,14 @@ def _rows(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", _RECORDED)
 def test_the_rules_of_a_set(name: str, tmp_path: Path) -> None:
     """Over recorded and made-up requests; a server does not send a DELETE without the object that is deleted."""
-    cases = [_Case(row["id"], row["validating"]) for row in _rows("recorded.jsonl.zst") if row.get("validating")]
-    cases += [_Case(row["id"], row["request"]) for row in _rows("synthetic.jsonl.zst") if row["id"] != "syn-042"]
+    cases = [
+        PhaseRequests(row["id"], None, row["validating"])
+        for row in _rows("recorded.jsonl.zst")
+        if row.get("validating")
+    ]
+    cases += [
+        PhaseRequests(row["id"], None, row["request"]) for row in _rows("synthetic.jsonl.zst") if row["id"] != "syn-042"
+    ]
     cluster = _rows("cluster.jsonl.zst")
     text = (_SHARED / "kyverno" / "policies" / name / "policy.yaml").read_text("utf-8")
     for policy in yaml.safe_load_all(text):

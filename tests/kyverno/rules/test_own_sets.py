@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 import pytest
-from msgspec import Struct
 
+from replay.kube.admission_request import PhaseRequests
 from replay.kube.json_patch import apply
 from replay.kyverno.decide import decide
 
@@ -22,17 +22,10 @@ _LINES = [json.loads(line) for line in Path(__file__).with_name("sets.jsonl").re
 _SHARED, _SETS = _LINES[0], _LINES[1:]
 
 
-class _Case(Struct):
-    id: str
-    mutating: dict[str, Any] | None
-    validating: dict[str, Any]
-    synthetic: bool = False
-
-
-def _cases(numbers: list[int]) -> Iterator[_Case]:
+def _cases(numbers: list[int]) -> Iterator[PhaseRequests]:
     for number in numbers:
         request = {"uid": "u", **_SHARED["requests"][number]}
-        yield _Case(str(number), request if request["operation"] in ("CREATE", "UPDATE") else None, request)
+        yield PhaseRequests(str(number), request if request["operation"] in ("CREATE", "UPDATE") else None, request)
 
 
 def _compared(answer: dict[str, Any], number: int) -> dict[str, Any]:
