@@ -61,7 +61,7 @@ class SegmentEntry(Struct, frozen=True):
     last: int
 
 
-class Position(Struct, frozen=True):
+class FilePosition(Struct, frozen=True):
     """Position in a growing file: `offset` decompressed bytes, which are `lines` lines.
 
     Digests of content identify the file, because names, inodes and compression change when a log rotates: `head` is a
@@ -84,7 +84,7 @@ class Catalog(Struct, frozen=True):
     batch: int = 0
     file: int = 0
     segments: tuple[SegmentEntry, ...] = field(default=())
-    positions: tuple[Position, ...] = field(default=())
+    positions: tuple[FilePosition, ...] = field(default=())
 
     @property
     def digests(self) -> frozenset[str]:
@@ -157,7 +157,7 @@ def _catalog_from_json(document: dict[str, Any]) -> Catalog:
     named = [name for each in segments for name in (each.name, *(file.path for file in each.data))]
     if any(".." in name.split("/") or name.startswith("/") for name in named):
         raise ValueError  # what is named is below the store, whoever wrote the catalogue
-    positions = tuple(Position(**each) for each in document.get("positions", ()))
+    positions = tuple(FilePosition(**each) for each in document.get("positions", ()))
     return Catalog(int(document["parts"]), int(document["batch"]), int(document["file"]), tuple(segments), positions)
 
 

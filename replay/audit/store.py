@@ -31,7 +31,7 @@ from replay.audit.catalog import (
     SEGMENTS,
     WRITERS,
     Catalog,
-    Position,
+    FilePosition,
     SegmentEntry,
     read_catalog,
 )
@@ -71,7 +71,7 @@ class _Reading(NamedTuple):
     progress: Progress
     formats: Sequence[LogFormat]
     elsewhere: BatchReader | None = None
-    positions: tuple[Position, ...] | None = None
+    positions: tuple[FilePosition, ...] | None = None
 
 
 def _silent(_what: str, _count: int, _total: int) -> None:
@@ -194,7 +194,7 @@ class Store:
             return self._locked_ingest(stack, files, digests, _Reading(progress, formats, elsewhere))
 
     def append(
-        self, files: Sequence[LogFile], positions: Sequence[Position] | None, formats: Sequence[LogFormat] = ()
+        self, files: Sequence[LogFile], positions: Sequence[FilePosition] | None, formats: Sequence[LogFormat] = ()
     ) -> IngestReport:
         """Read new data of a growing log. In the same step, `positions` become the stored positions of its files.
 
@@ -253,7 +253,7 @@ class Store:
         self._commit(reader, segment, sure, reading.positions)
         return report
 
-    def _keep(self, positions: tuple[Position, ...] | None) -> None:
+    def _keep(self, positions: tuple[FilePosition, ...] | None) -> None:
         """Store the positions of a live log if nothing else is written."""
         if positions is not None and (positions != self._catalog.positions or not self.storage.has(CATALOG)):
             self._catalog = replace(self._catalog, positions=positions)
@@ -264,7 +264,7 @@ class Store:
         return max(min(part_count, MOST_PARTS), FEWEST_KEPT_PARTS if self._is_kept else 1)
 
     def _commit(
-        self, reader: LogReader, segment: Segment, digests: dict[int, str], positions: tuple[Position, ...] | None
+        self, reader: LogReader, segment: Segment, digests: dict[int, str], positions: tuple[FilePosition, ...] | None
     ) -> None:
         """Publish the new segment: its files first, then the catalogue."""
         numbers = segment.numbers
@@ -297,7 +297,7 @@ class Store:
         return self._catalog.segments
 
     @property
-    def positions(self) -> tuple[Position, ...]:
+    def positions(self) -> tuple[FilePosition, ...]:
         """Positions in the files of live logs. The one that changed last is at the end."""
         return self._catalog.positions
 

@@ -10,7 +10,6 @@ import typer
 from msgspec.structs import replace
 
 from replay.cli.options import (
-    Engine,
     FleetEngine,
     JsonOutput,
     LogFormat,
@@ -18,6 +17,7 @@ from replay.cli.options import (
     RetentionLength,
     RetentionSize,
     Scheduler,
+    WorkerKind,
     fleet_of,
 )
 from replay.json import json_document
@@ -118,7 +118,7 @@ def ingest(
 
 
 def _require_one_way(
-    scenario: Scenario, follow: bool, listen: str, engine: Engine | None, has_certificates: bool, forgets: bool
+    scenario: Scenario, follow: bool, listen: str, engine: WorkerKind | None, has_certificates: bool, forgets: bool
 ) -> None:
     """Raise ReplayError for options that do not go together."""
     from replay.errors import ReplayError
@@ -134,7 +134,7 @@ def _require_one_way(
         raise ReplayError("certificates are for --listen")
     if not (listen or follow) and forgets:
         raise ReplayError("--keep and --keep-size go with --follow and --listen: `replay store prune` forgets at once")
-    if (listen or follow) and engine is Engine.DASK:
+    if (listen or follow) and engine is WorkerKind.DASK:
         raise ReplayError("a live log is read by one process: leave it out", path="--engine")
 
 

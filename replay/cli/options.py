@@ -184,7 +184,7 @@ AuthorizerWebhooks = Annotated[
 Workers = Annotated[int, typer.Option(min=0, envvar="REPLAY_WORKERS", help="Number of processes; 0 is one per core.")]
 
 
-class Engine(StrEnum):
+class WorkerKind(StrEnum):
     """Kind of worker processes."""
 
     LOCAL = "local"
@@ -192,7 +192,7 @@ class Engine(StrEnum):
 
 
 FleetEngine = Annotated[
-    Engine | None,
+    WorkerKind | None,
     typer.Option(
         "--engine",
         envvar="REPLAY_ENGINE",
@@ -363,9 +363,11 @@ class Machines(OptionGroup, frozen=True):
         return fleet_of(self.engine, self.scheduler, self.workers)
 
 
-def fleet_of(engine: Engine | None, scheduler: str | None, workers: int = 0) -> AbstractContextManager[Fleet | None]:
+def fleet_of(
+    engine: WorkerKind | None, scheduler: str | None, workers: int = 0
+) -> AbstractContextManager[Fleet | None]:
     """Yield the fleet that options name. Raises ReplayError if there is none."""
-    if engine is Engine.LOCAL or (engine is None and not scheduler):
+    if engine is WorkerKind.LOCAL or (engine is None and not scheduler):
         return nullcontext()
     from replay.pipeline.fleet.dask import dask_fleet
 

@@ -25,7 +25,7 @@ class PolicyPair(Struct, frozen=True):
         return f"{', '.join(self.old) or 'nothing'} → {', '.join(self.new) or 'nothing'}"
 
 
-class Witness(Struct, frozen=True):
+class DifferingRequest(Struct, frozen=True):
     """A request that the two sides decide differently, with the text of the denial."""
 
     id: str
@@ -39,8 +39,8 @@ class PairComparison(Struct):
     pair: PolicyPair
     both: int = 0
     undetermined: int = 0
-    old_only: list[Witness] = field(default_factory=list)
-    new_only: list[Witness] = field(default_factory=list)
+    old_only: list[DifferingRequest] = field(default_factory=list)
+    new_only: list[DifferingRequest] = field(default_factory=list)
 
     @property
     def differs(self) -> bool:

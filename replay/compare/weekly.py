@@ -148,7 +148,7 @@ def effects_of(decision: Decision) -> Iterator[PolicyEffect]:
         yield PolicyEffect(action, policy, message)
 
 
-class Refused(NamedTuple):
+class RefusedRequests(NamedTuple):
     """Key of requests that are alike. `target` is a resource with group and subresource, or a path."""
 
     user: str
@@ -162,12 +162,12 @@ class Refusals(Struct):
     `earlier` is None if there is no earlier period. `unused` are bindings that allowed nothing.
     """
 
-    now: Counter[Refused] = field(default_factory=Counter)
-    earlier: Counter[Refused] | None = None
+    now: Counter[RefusedRequests] = field(default_factory=Counter)
+    earlier: Counter[RefusedRequests] | None = None
     unused: tuple[str, ...] = ()
 
     @property
-    def no_longer(self) -> dict[Refused, int]:
+    def no_longer(self) -> dict[RefusedRequests, int]:
         """Requests that were refused in the earlier period only."""
         return {each: count for each, count in (self.earlier or {}).items() if each not in self.now}
 

@@ -18,11 +18,11 @@ from replay.admission.decision import Verdict
 from replay.audit.ingest import Progress
 from replay.cellib.version import KubernetesVersion
 from replay.compare.policy_pairs import (
+    DifferingRequest,
     PairComparison,
     PolicyPair,
     SourceAnswers,
     SourceComparison,
-    Witness,
     comparison,
     is_denied_by,
     paired,
@@ -158,10 +158,10 @@ def _count(compared: Iterable[PairComparison], value: Mapping[str, Any]) -> None
             (each.old_only if old else each.new_only).append(_witness(value, message))
 
 
-def _witness(value: Mapping[str, Any], message: str) -> Witness:
+def _witness(value: Mapping[str, Any], message: str) -> DifferingRequest:
     resource, name = value["resource"], "/".join(filter(None, (value["namespace"], value["name"])))
     kind = "/".join(filter(None, (resource["resource"], resource["subresource"])))
-    return Witness(value["auditID"], f"{value['operation']} {kind} {name} by {value['user']}", message)
+    return DifferingRequest(value["auditID"], f"{value['operation']} {kind} {name} by {value['user']}", message)
 
 
 _DENIED_BY: Final = f'admission webhook "{VALIDATION}" denied the request: '

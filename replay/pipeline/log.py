@@ -15,7 +15,7 @@ from replay.audit.reject import RejectReason
 from replay.audit.store import Store
 from replay.errors import AuditLogError, ReplayError
 from replay.pipeline.fleet.reading import FleetReader
-from replay.pipeline.process.reading import Reading
+from replay.pipeline.process.reading import AheadReading
 from replay.pipeline.replay.workers import Fleet
 from replay.pipeline.scenario import Scenario
 from replay.storage.location import cluster_names
@@ -26,7 +26,7 @@ NEAR = 3
 
 @contextmanager
 def filled(
-    scenario: Scenario, progress: Progress, fleet: Fleet | None = None, reading: Reading | None = None
+    scenario: Scenario, progress: Progress, fleet: Fleet | None = None, reading: AheadReading | None = None
 ) -> Iterator[tuple[Store, IngestReport]]:
     """Yield a scenario's store with its log files, and the ingest's report.
 

@@ -49,7 +49,7 @@ from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of, set_files
 from replay.pipeline.options import Options
 from replay.pipeline.outage import outage_of
-from replay.pipeline.process.reading import Reading
+from replay.pipeline.process.reading import AheadReading
 from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
 from replay.pipeline.replay.distinct_set import shared_webhooks
@@ -104,7 +104,7 @@ class _Question(NamedTuple):
     accepted: AcceptanceLedger
 
 
-def run(scenario: Scenario, options: Options, progress: Progress, reading: Reading | None = None) -> RunResult:
+def run(scenario: Scenario, options: Options, progress: Progress, reading: AheadReading | None = None) -> RunResult:
     """Replay a scenario. `reading` is given if its log is already being read.
 
     Raise ReplayError for unusable input. Partial results are never returned.
@@ -149,7 +149,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
     scenario: Scenario,
     options: Options,
     progress: Progress,
-    reading: Reading | None,
+    reading: AheadReading | None,
     ask: Callable[[Store], None] | None = None,
 ) -> RunResult:
     """Return the result of a run."""

@@ -16,7 +16,7 @@ from replay.kube.gvk import GroupVersionKind
 from replay.prove.claim import Comparison, Proof
 from replay.prove.context import kinds_of
 from replay.prove.prover import Prover
-from replay.prove.unit import BoundPolicy, Pair, PolicyPair, units_of
+from replay.prove.unit import BoundPolicy, Pair, UnitPair, units_of
 
 _NEVER = "false"
 _ALWAYS = "true"
@@ -119,7 +119,7 @@ def _redundant(prover: Prover, unit: BoundPolicy, units: Sequence[BoundPolicy]) 
     for other in units:
         if other is unit or other.policy.match_constraints is None or not _may_imply(other, unit):
             continue
-        sides = PolicyPair(unit.policy.name, (unit,), (other,))
+        sides = UnitPair(unit.policy.name, (unit,), (other,))
         proof = prover.prove_sides(sides, comparisons=_IMPLIED)
         if proof.result in _IMPLIED:
             text = f"{other.policy.name} refuses all that it refuses: {proof.text}"
@@ -146,7 +146,7 @@ def _same(
     prover: Prover, current: tuple[BoundPolicy, ...], other: BoundPolicy, kind: GroupVersionKind | None = None
 ) -> Proof:
     """Return the claim that policies decide like another one. The search ends once a request shows that they do not."""
-    sides = PolicyPair(other.policy.name, current, (other,), kind)
+    sides = UnitPair(other.policy.name, current, (other,), kind)
     return prover.prove_sides(sides, comparisons=frozenset({Comparison.SAME}))
 
 

@@ -37,7 +37,7 @@ from replay.prove.symbolic.difference import Formulas, formulas_of, is_consisten
 from replay.prove.symbolic.policy_model import OrderError, PolicyModel, UnmodelledError, met_as, require_covered
 from replay.prove.symbolic.request_model import ModelTarget, RequestModel
 from replay.prove.symbolic.solver import Satisfiability, Solver, is_available
-from replay.prove.unit import BoundPolicy, CompiledUnit, Pair, PolicyPair
+from replay.prove.unit import BoundPolicy, CompiledUnit, Pair, UnitPair
 from replay.prove.witness import minimal, witness_of
 
 ANY = 3 * 1024 * 1024
@@ -137,7 +137,7 @@ class Prover:
 
     def prove_sides(
         self,
-        sides: PolicyPair,
+        sides: UnitPair,
         kind_proofs: Iterable[Proof] | None = None,
         *,
         by_trying: bool = False,
@@ -176,7 +176,7 @@ class Prover:
             state.take(hunt(context, count, f"{sides.name} attack"))
         return self._claim(context, state)
 
-    def _context(self, sides: PolicyPair, world: CustomResources | None = None) -> ProofContext:
+    def _context(self, sides: UnitPair, world: CustomResources | None = None) -> ProofContext:
         judged = (sides.current, sides.candidate)
         context = context_of(sides.units, judged, self.discovery, self.skeletons, self.settings.version, world=world)
         if sides.kind is not None:
@@ -191,7 +191,7 @@ class Prover:
             policies_by_form.setdefault(form, set()).add(form.written)
         return policies_by_form
 
-    def _exclude(self, sides: PolicyPair, context: ProofContext, state: ProofState) -> None:
+    def _exclude(self, sides: UnitPair, context: ProofContext, state: ProofState) -> None:
         """Ask the solver about the directions that trying left open."""
         if not is_available():
             state.leave_open(NO_SOLVER)
@@ -209,13 +209,13 @@ class Prover:
         except UNFORESEEN as error:
             state.leave_open(f"formulas cannot be made of it ({type(error).__name__})")
 
-    def _worlds(self, sides: PolicyPair) -> Iterator[CustomResources]:
+    def _worlds(self, sides: UnitPair) -> Iterator[CustomResources]:
         worlds = tuple(worlds_of(self.discovery, [rule for unit in sides.units for rule in unit.rules]))
         if len(worlds) > _MOST_WORLDS:
             raise UnmodelledError("rules differ, and tell many versions of custom resources apart")
         yield from worlds
 
-    def _exclude_in(self, contexts: Iterable[ProofContext], sides: PolicyPair, state: ProofState) -> None:
+    def _exclude_in(self, contexts: Iterable[ProofContext], sides: UnitPair, state: ProofState) -> None:
         """Exclude directions for built-in kinds and for custom kinds.
 
         Rules can distinguish several possible worlds of custom resources. A direction is excluded only if every world
@@ -287,7 +287,7 @@ def _reason(stricter: Direction, looser: Direction) -> str:
 class _Search:
     """Solver's part of one proof."""
 
-    def __init__(self, prover: Prover, sides: PolicyPair, context: ProofContext) -> None:
+    def __init__(self, prover: Prover, sides: UnitPair, context: ProofContext) -> None:
         self._prover = prover
         self._sides = sides
         self._context = context

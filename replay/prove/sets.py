@@ -22,7 +22,7 @@ from replay.prove.context import context_of, kinds_of
 from replay.prove.normal import canonical, normal_form
 from replay.prove.prover import Prover, proving
 from replay.prove.request import OneAnswer, SymbolicRequest
-from replay.prove.unit import KIND, BoundPolicy, PolicyPair, pairs_of
+from replay.prove.unit import KIND, BoundPolicy, UnitPair, pairs_of
 
 if TYPE_CHECKING:
     from replay.prove.prover import Prover
@@ -240,7 +240,7 @@ def prove_kinds(
     kinds = dict.fromkeys(kind for pair in pairs if pair.is_changed for kind in kinds_by_name[pair.name])
     for kind in kinds:
         here = [pair for pair in pairs if kind in kinds_by_name[pair.name]]
-        sides = PolicyPair(
+        sides = UnitPair(
             f"{kind.kind} {kind.group}",
             tuple(pair.current for pair in here if pair.current is not None),
             tuple(pair.candidate for pair in here if pair.candidate is not None),

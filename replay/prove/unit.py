@@ -95,7 +95,7 @@ def compile_unit(policy: ValidatingAdmissionPolicy, version: KubernetesVersion) 
     )
 
 
-class PolicyPair(Struct, frozen=True):
+class UnitPair(Struct, frozen=True):
     """Baseline and candidate policies to compare. `kind` limits the comparison to its requests."""
 
     name: str
@@ -123,10 +123,10 @@ class Pair(Struct, frozen=True):
         return self.current != self.candidate
 
     @property
-    def sides(self) -> PolicyPair:
+    def sides(self) -> UnitPair:
         """Same pair as sides with one policy each, or none."""
         current, candidate = ((() if each is None else (each,)) for each in (self.current, self.candidate))
-        return PolicyPair(self.name, current, candidate)
+        return UnitPair(self.name, current, candidate)
 
 
 def units_of(manifests: ManifestSet) -> dict[str, BoundPolicy]:

@@ -28,11 +28,11 @@ from replay.report.render.markdown import markdown
 from replay.serve.guard import ACCEPT, COOKIE, HEADERS, LARGEST_FORM, LOGIN, Guard
 from replay.serve.metrics import metrics
 from replay.serve.processes import Ingest, weekly_reports
-from replay.serve.questions import SEARCHED, Answer, QuestionError, Questions
+from replay.serve.questions import SEARCHED, QuestionAnswer, QuestionError, Questions
 from replay.serve.settings import ServeSettings
 from replay.serve.stores import LogState, Stores
 from replay.serve.trials import CSV, MARKDOWN, PAGE, TrialBoard, TrialState
-from replay.serve.view import Cell, Line, View, as_csv, as_markdown, document_csv
+from replay.serve.view import View, ViewCell, ViewLine, as_csv, as_markdown, document_csv
 from replay.serve.views import (
     log_page,
     logs_data,
@@ -213,12 +213,12 @@ class Page:
         if not audit_id or not item.isdecimal():
             raise HTTPException(400, "name a request: ?id=AUDIT-ID")
         answer = await _asked(self._questions.explain(state.trial, audit_id, int(item[:9])))
-        return self._document(request, answer, (Cell("Trials", "/"), _link(state)))
+        return self._document(request, answer, (ViewCell("Trials", "/"), _link(state)))
 
     async def _coverage(self, request: Request) -> Response:
         state = self._state(request)
         answer = await _asked(self._questions.coverage(state.trial))
-        return self._document(request, answer, (Cell("Trials", "/"), _link(state), Cell("Log health", "/log")))
+        return self._document(request, answer, (ViewCell("Trials", "/"), _link(state), ViewCell("Log health", "/log")))
 
     async def _search(self, request: Request) -> Response:
         fields = {name: request.query_params.get(name, "").strip() for name in SEARCHED}
@@ -229,7 +229,7 @@ class Page:
         if cluster not in stores:
             raise HTTPException(404, "there is no such cluster")
         answer = await _asked(self._questions.search(cluster, fields))
-        return self._document(request, answer, (Cell("Trials", "/"), Cell("Search", "/search")))
+        return self._document(request, answer, (ViewCell("Trials", "/"), ViewCell("Search", "/search")))
 
     async def _weekly(self, request: Request) -> Response:
         return self._shown(request, weekly_page(await run_in_threadpool(weekly_reports, self._settings.data)))
@@ -380,7 +380,7 @@ class Page:
             "view.html", view=view, can_accept=self._can_accept(), form_token=self._guard.form_token(ACCEPT)
         )
 
-    def _document(self, request: Request, answer: Answer, trail: tuple[Cell, ...]) -> Response:
+    def _document(self, request: Request, answer: QuestionAnswer, trail: tuple[ViewCell, ...]) -> Response:
         form = _form_of(request)
         if form == "json":
             return _json(answer.data)
@@ -419,7 +419,7 @@ class _Middleware:
         await (refusal or self._app)(scope, receive, send_safely)
 
 
-async def _asked(question: Awaitable[Answer]) -> Answer:
+async def _asked(question: Awaitable[QuestionAnswer]) -> QuestionAnswer:
     """Return an answer. Raises HTTPException for a question that failed or is still waiting."""
     try:
         return await question
@@ -427,11 +427,11 @@ async def _asked(question: Awaitable[Answer]) -> Answer:
         raise HTTPException(503 if error.is_busy else 404, str(error)) from error
 
 
-def _link(state: TrialState) -> Cell:
-    return Cell(state.trial.name, trial_path(state.trial.name))
+def _link(state: TrialState) -> ViewCell:
+    return ViewCell(state.trial.name, trial_path(state.trial.name))
 
 
-def policy_lines(origin: str, message: str, places: Sequence[Path]) -> list[Line]:
+def policy_lines(origin: str, message: str, places: Sequence[Path]) -> list[ViewLine]:
     """Return lines of the policy that begins at `FILE:LINE`, if the file is part of the manifests.
 
     The cause is the line with the message of the denial, or the first line.
@@ -452,7 +452,7 @@ def policy_lines(origin: str, message: str, places: Sequence[Path]) -> list[Line
     causes = [number for number, line in enumerate(lines[:end]) if said and said in line]
     cause = causes[0] if causes else 0
     shown = range(max(cause - AROUND, 0), min(cause + AROUND + 1, end))
-    return [Line(int(begin) + number, inert(lines[number]), number == cause) for number in shown]
+    return [ViewLine(int(begin) + number, inert(lines[number]), number == cause) for number in shown]
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -38,7 +38,7 @@ class QuestionError(Exception):
         self.is_busy = is_busy
 
 
-class Answer(Struct, frozen=True):
+class QuestionAnswer(Struct, frozen=True):
     """Answer as a document and as JSON, or `error` if there is none."""
 
     document: Document | None = None
@@ -46,7 +46,7 @@ class Answer(Struct, frozen=True):
     error: str = ""
 
 
-def _explain(settings: ServeSettings, trial: Trial, audit_id: str, item: int) -> Answer:
+def _explain(settings: ServeSettings, trial: Trial, audit_id: str, item: int) -> QuestionAnswer:
     from replay.pipeline.forensic.explain import explain  # noqa: PLC0415 - only a question needs them
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
@@ -60,11 +60,11 @@ def _explain(settings: ServeSettings, trial: Trial, audit_id: str, item: int) ->
     try:
         found = explain(scenario, audit_id, _no_progress, item=item, options=options)
     except ReplayError as error:
-        return Answer(error=str(error))
-    return Answer(explain_document(found, zone), explain_json(found, zone))
+        return QuestionAnswer(error=str(error))
+    return QuestionAnswer(explain_document(found, zone), explain_json(found, zone))
 
 
-def _coverage(settings: ServeSettings, trial: Trial) -> Answer:
+def _coverage(settings: ServeSettings, trial: Trial) -> QuestionAnswer:
     from replay.pipeline.coverage import coverage  # noqa: PLC0415 - only a question needs them
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
@@ -75,11 +75,11 @@ def _coverage(settings: ServeSettings, trial: Trial) -> Answer:
     try:
         found = coverage(scenario, Options(workers=1), _no_progress)
     except ReplayError as error:
-        return Answer(error=str(error))
-    return Answer(coverage_document(found), coverage_json(found))
+        return QuestionAnswer(error=str(error))
+    return QuestionAnswer(coverage_document(found), coverage_json(found))
 
 
-def _search(settings: ServeSettings, cluster: str, fields: dict[str, str]) -> Answer:
+def _search(settings: ServeSettings, cluster: str, fields: dict[str, str]) -> QuestionAnswer:
     from replay.pipeline.forensic.lookup import LookupFilter, look_up  # noqa: PLC0415 - only a question needs them
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
@@ -95,8 +95,8 @@ def _search(settings: ServeSettings, cluster: str, fields: dict[str, str]) -> An
             zone=zone,
         )
     except ReplayError as error:
-        return Answer(error=str(error))
-    return Answer(lookup_document(found, zone, MOST_FOUND), lookup_json(found, zone))
+        return QuestionAnswer(error=str(error))
+    return QuestionAnswer(lookup_document(found, zone, MOST_FOUND), lookup_json(found, zone))
 
 
 def _no_progress(_activity: str, _done: int, _total: int) -> None:
@@ -116,15 +116,15 @@ class Questions:
         self._pool: ProcessPoolExecutor | None = None
         self._waiting = 0
 
-    async def explain(self, trial: Trial, audit_id: str, item: int) -> Answer:
+    async def explain(self, trial: Trial, audit_id: str, item: int) -> QuestionAnswer:
         """Explain a request under a candidate. Raises QuestionError."""
         return await self._ask(_explain, trial, audit_id, item)
 
-    async def coverage(self, trial: Trial) -> Answer:
+    async def coverage(self, trial: Trial) -> QuestionAnswer:
         """Return what the log lacks for a trial, and which audit policy records it. Raises QuestionError."""
         return await self._ask(_coverage, trial)
 
-    async def search(self, cluster: str, fields: dict[str, str]) -> Answer:
+    async def search(self, cluster: str, fields: dict[str, str]) -> QuestionAnswer:
         """Search decisions. Raises QuestionError."""
         return await self._ask(_search, cluster, fields)
 
@@ -133,7 +133,7 @@ class Questions:
         if self._pool is not None:
             self._end(self._pool)
 
-    async def _ask(self, question: Any, *arguments: object) -> Answer:
+    async def _ask(self, question: Any, *arguments: object) -> QuestionAnswer:
         if self._waiting >= MOST_WAITING:
             raise QuestionError("other questions are being answered: ask again in a moment", is_busy=True)
         if self._pool is None:
@@ -142,7 +142,7 @@ class Questions:
         self._waiting += 1
         try:
             future = pool.submit(question, self._settings, *arguments)
-            answer: Answer = await asyncio.wait_for(asyncio.wrap_future(future), SECONDS)
+            answer: QuestionAnswer = await asyncio.wait_for(asyncio.wrap_future(future), SECONDS)
         except (
             BrokenExecutor
         ) as error:  # its process was ended: by the system, or with another question that took too long

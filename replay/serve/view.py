@@ -12,7 +12,7 @@ from replay.report.render.markdown import markdown_text
 from replay.report.render.rows import csv_text
 
 
-class Cell(Struct, frozen=True):
+class ViewCell(Struct, frozen=True):
     """Cell of a table: text, optionally with a link, or a sparkline of numbers by day."""
 
     text: str
@@ -30,12 +30,12 @@ class Grid(Struct, frozen=True):
     id: str
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[ViewCell, ...], ...]
     numeric: frozenset[int] = frozenset()
     empty: str = "Nothing."
 
     @property
-    def shown(self) -> tuple[tuple[Cell, ...], ...]:
+    def shown(self) -> tuple[tuple[ViewCell, ...], ...]:
         """Rows that a page shows."""
         return self.rows[:MOST_ROWS]
 
@@ -46,7 +46,7 @@ class Grid(Struct, frozen=True):
         return f"… and {number(count)} more: see the CSV." if count > 0 else ""
 
 
-class Item(Struct, frozen=True):
+class ViewItem(Struct, frozen=True):
     """A fact: its label, value and note."""
 
     label: str
@@ -55,7 +55,7 @@ class Item(Struct, frozen=True):
     tone: Tone = Tone.PLAIN
 
 
-class Line(NamedTuple):
+class ViewLine(NamedTuple):
     """Line of a file. `is_cause` marks the line that denies."""
 
     number: int
@@ -76,14 +76,14 @@ class View(Struct, frozen=True):
     title: str
     verdict: str
     tone: Tone
-    facts: tuple[Item, ...]
+    facts: tuple[ViewItem, ...]
     grids: tuple[Grid, ...]
     data: Mapping[str, Any]
-    trail: tuple[Cell, ...] = ()
-    links: tuple[Cell, ...] = ()
+    trail: tuple[ViewCell, ...] = ()
+    links: tuple[ViewCell, ...] = ()
     accept: Mapping[str, str] | None = None
     """Fields of the form that accepts a finding, None without one."""
-    listing: tuple[Line, ...] = ()
+    listing: tuple[ViewLine, ...] = ()
     """Lines of the policy, from the file `place`."""
     place: str = ""
     work: Work | None = None
@@ -137,5 +137,5 @@ def _csv(tables: Iterable[tuple[Sequence[str], Sequence[Sequence[str]]]]) -> str
     )
 
 
-def _cell_text(cell: Cell) -> str:
+def _cell_text(cell: ViewCell) -> str:
     return cell.text or " ".join(map(str, cell.spark[-7:]))

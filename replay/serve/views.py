@@ -18,7 +18,7 @@ from replay.serve.processes import WeeklyReport
 from replay.serve.settings import Trial
 from replay.serve.stores import GAP_MINUTES, LogState
 from replay.serve.trials import TrialPhase, TrialState
-from replay.serve.view import Cell, Grid, Item, Line, View, Work
+from replay.serve.view import Grid, View, ViewCell, ViewItem, ViewLine, Work
 
 _SPARK_DAYS = 30
 _LATE_SECONDS = 3600
@@ -123,7 +123,7 @@ def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View
         _log_facts(logs),
         (grid,),
         {"trials": [trial_data(state) for state in states], "log": logs_data(logs)},
-        links=(Cell("Search", "/search"), Cell("Weekly reports", "/weekly"), Cell("Log health", "/log")),
+        links=(ViewCell("Search", "/search"), ViewCell("Weekly reports", "/weekly"), ViewCell("Log health", "/log")),
         work=Work(_work_of(states)),
     )
 
@@ -146,23 +146,23 @@ def _work_of(states: Sequence[TrialState]) -> str:
     return f"{busy.trial.name} {busy.progress}." if busy is not None else ""
 
 
-def _overview_row(state: TrialState, log: LogState, is_fleet: bool) -> tuple[Cell, ...]:
+def _overview_row(state: TrialState, log: LogState, is_fleet: bool) -> tuple[ViewCell, ...]:
     verdict, _ = trial_verdict(state)
     shown = state.shown
     rows = state.rows
     decided = shown["decided"] if shown is not None else None
     cells = (
-        *((Cell(inert(state.trial.cluster)),) if is_fleet else ()),
-        Cell(state.trial.name.removeprefix(f"{state.trial.cluster}."), trial_path(state.trial.name)),
-        Cell(verdict),
-        Cell(number(direct_denials(shown)) if shown is not None else ""),
-        Cell("", spark=by_day(shown) if shown is not None else ()),
-        Cell(_minute(max((row["last"] for row in rows), default=""))),
-        Cell(share(*match_with_log(shown)) if shown is not None else ""),
-        Cell(share(decided["requests"], decided["of"]) if decided is not None else ""),
-        *((Cell(ago(log.lag) if log.last else "no log"),) if is_fleet else ()),
+        *((ViewCell(inert(state.trial.cluster)),) if is_fleet else ()),
+        ViewCell(state.trial.name.removeprefix(f"{state.trial.cluster}."), trial_path(state.trial.name)),
+        ViewCell(verdict),
+        ViewCell(number(direct_denials(shown)) if shown is not None else ""),
+        ViewCell("", spark=by_day(shown) if shown is not None else ()),
+        ViewCell(_minute(max((row["last"] for row in rows), default=""))),
+        ViewCell(share(*match_with_log(shown)) if shown is not None else ""),
+        ViewCell(share(decided["requests"], decided["of"]) if decided is not None else ""),
+        *((ViewCell(ago(log.lag) if log.last else "no log"),) if is_fleet else ()),
     )
-    return (*cells, Cell(state.progress))
+    return (*cells, ViewCell(state.progress))
 
 
 def _minute(text: str) -> str:
@@ -170,25 +170,25 @@ def _minute(text: str) -> str:
     return text[:16].replace("T", " ")
 
 
-def _log_facts(logs: Mapping[str, LogState]) -> tuple[Item, ...]:
+def _log_facts(logs: Mapping[str, LogState]) -> tuple[ViewItem, ...]:
     filled = [log for log in logs.values() if log.last]
     if not filled:
-        return (Item("Log", "empty", "no request is in the store yet", Tone.WARN),)
+        return (ViewItem("Log", "empty", "no request is in the store yet", Tone.WARN),)
     lag = max(log.lag for log in filled)
     length = max(log.last for log in filled) - min(log.first for log in filled)
     behind = "behind now" if len(logs) == 1 else "behind now, in the cluster that is furthest behind"
     return (
-        Item("Requests", number(sum(log.requests for log in filled)), f"{span(length)} of log"),
-        Item("Log", ago(lag), behind, Tone.WARN if lag > _LATE_SECONDS else Tone.PLAIN),
+        ViewItem("Requests", number(sum(log.requests for log in filled)), f"{span(length)} of log"),
+        ViewItem("Log", ago(lag), behind, Tone.WARN if lag > _LATE_SECONDS else Tone.PLAIN),
     )
 
 
 def trial_page(state: TrialState, log: LogState) -> View:
     """Return the page of one trial: policies, workloads, and findings of the last day."""
     verdict, tone = trial_verdict(state)
-    trail = (Cell("Trials", "/"),)
+    trail = (ViewCell("Trials", "/"),)
     if state.shown is None:
-        waiting = (Item("State", state.phase.value, state.progress),)
+        waiting = (ViewItem("State", state.phase.value, state.progress),)
         work = Work(_work_of([state]), state.trial.name)
         return View(state.trial.name, verdict, tone, waiting, (), trial_data(state), trail, work=work)
     shown = state.shown
@@ -196,17 +196,17 @@ def trial_page(state: TrialState, log: LogState) -> View:
     decided = shown["decided"]
     locked = lockouts(rows)
     facts = (
-        Item("Direct denials", number(direct_denials(shown)), "requests", Tone.BAD if rows else Tone.GOOD),
-        Item(
+        ViewItem("Direct denials", number(direct_denials(shown)), "requests", Tone.BAD if rows else Tone.GOOD),
+        ViewItem(
             "Lockouts",
             number(locked),
             "workloads of the control plane, a node or a controller",
             Tone.BAD if locked else Tone.GOOD,
         ),
-        Item("Match with the log", share(*match_with_log(shown)), "recorded decisions that the baseline gives"),
-        Item("Determined", share(decided["requests"], decided["of"]), f"of {plural(decided['of'], 'request')}"),
+        ViewItem("Match with the log", share(*match_with_log(shown)), "recorded decisions that the baseline gives"),
+        ViewItem("Determined", share(decided["requests"], decided["of"]), f"of {plural(decided['of'], 'request')}"),
         *(
-            (Item("State", "failed", "the numbers are those of the last result", Tone.WARN),)
+            (ViewItem("State", "failed", "the numbers are those of the last result", Tone.WARN),)
             if state.phase is TrialPhase.FAILED
             else ()
         ),
@@ -222,27 +222,27 @@ def trial_page(state: TrialState, log: LogState) -> View:
         {**trial_data(state), "rows": rows},
         trail,
         (
-            Cell("Full report", f"{base}/report.html"),
-            Cell("Report in Markdown", f"{base}/report.md"),
-            Cell("All findings in CSV", f"{base}/findings.csv"),
-            Cell("JSON", f"/api/v1{base}"),
+            ViewCell("Full report", f"{base}/report.html"),
+            ViewCell("Report in Markdown", f"{base}/report.md"),
+            ViewCell("All findings in CSV", f"{base}/findings.csv"),
+            ViewCell("JSON", f"/api/v1{base}"),
         ),
         work=Work(_work_of([state]), state.trial.name),
     )
 
 
-def _decided_facts(state: TrialState, log: LogState) -> Iterator[Item]:
+def _decided_facts(state: TrialState, log: LogState) -> Iterator[ViewItem]:
     """Yield up to which request a trial is decided, and how many requests were decided on arrival."""
     if not state.covered:
         return
     until = datetime.fromtimestamp(state.covered / _MICROSECONDS, UTC)
-    yield Item(
+    yield ViewItem(
         "Decided until", f"{until:%Y-%m-%d %H:%M:%S}", "UTC", Tone.WARN if log.last > state.covered else Tone.PLAIN
     )
     if state.growth is not None:
         count = state.growth["decided"]["of"]
         note = "counted here, not yet in the full report and the exports"
-        yield Item("Decided on arrival", plural(count, "request"), note)
+        yield ViewItem("Decided on arrival", plural(count, "request"), note)
 
 
 def _policies(state: TrialState, base: str) -> Grid:
@@ -251,11 +251,11 @@ def _policies(state: TrialState, base: str) -> Grid:
     found = [policy for policy in policies if policy["requests"]]
     rows = tuple(
         (
-            Cell(inert(policy["name"]), f"{base}/workloads?{urlencode({'policy': policy['name']})}"),
-            Cell(number(policy["requests"])),
-            Cell(number(policy["workloads"])),
-            Cell("", spark=by_day(summary, policy["name"])),
-            Cell(_place(policy.get("origin"), state.trial)),
+            ViewCell(inert(policy["name"]), f"{base}/workloads?{urlencode({'policy': policy['name']})}"),
+            ViewCell(number(policy["requests"])),
+            ViewCell(number(policy["workloads"])),
+            ViewCell("", spark=by_day(summary, policy["name"])),
+            ViewCell(_place(policy.get("origin"), state.trial)),
         )
         for policy in found
     )
@@ -277,13 +277,13 @@ def _workloads(state: TrialState, base: str, policy: str = "") -> Grid:
     shown = sorted(rows, key=lambda row: (-row["requests"], row["namespace"], row["workload"], row["policy"]))
     cells = tuple(
         (
-            Cell(inert(row["workload"]), f"{base}/workload?{urlencode(workload_query(row))}"),
-            Cell(inert(row["namespace"]) or "(cluster)"),
-            Cell(inert(row["owner"])),
-            Cell(inert(row["policy"])),
-            Cell(number(row["requests"])),
-            Cell(number(row["follow"])),
-            Cell(_minute(row["last"])),
+            ViewCell(inert(row["workload"]), f"{base}/workload?{urlencode(workload_query(row))}"),
+            ViewCell(inert(row["namespace"]) or "(cluster)"),
+            ViewCell(inert(row["owner"])),
+            ViewCell(inert(row["policy"])),
+            ViewCell(number(row["requests"])),
+            ViewCell(number(row["follow"])),
+            ViewCell(_minute(row["last"])),
         )
         for row in shown
     )
@@ -301,29 +301,29 @@ def workloads_page(state: TrialState, policy: str) -> View:
     base = trial_path(state.trial.name)
     grid = _workloads(state, base, policy)
     verdict = f"{inert(policy)} would deny {plural(len(grid.rows), 'workload')}." if policy else "All denied workloads."
-    trail = (Cell("Trials", "/"), Cell(state.trial.name, base))
+    trail = (ViewCell("Trials", "/"), ViewCell(state.trial.name, base))
     rows = [row for row in state.rows if policy in ("", row["policy"])]
     return View(
         inert(policy) or "Workloads", verdict, Tone.BAD if rows else Tone.GOOD, (), (grid,), {"rows": rows}, trail
     )
 
 
-def workload_page(state: TrialState, row: Mapping[str, Any], proposal: str, listing: Sequence[Line]) -> View:
+def workload_page(state: TrialState, row: Mapping[str, Any], proposal: str, listing: Sequence[ViewLine]) -> View:
     """Return the page of one workload and policy: message, line of the policy, a request, and a form to accept denials."""
     base = trial_path(state.trial.name)
     name = f"{inert(row['workload'])} in {inert(row['namespace']) or '(cluster)'}"
     query = urlencode({"id": row["auditID"]})
-    links = (Cell("Explain the first request", f"{base}/request?{query}"),) if row["auditID"] else ()
+    links = (ViewCell("Explain the first request", f"{base}/request?{query}"),) if row["auditID"] else ()
     facts = (
-        Item("Policy", inert(row["policy"]), shortened(row["origin"], state.trial)),
-        Item("Message", inert(row["message"])),
-        Item("Direct denials", number(row["requests"]), f"and {plural(row['follow'], 'consequence')}", Tone.BAD),
-        Item("Owner", inert(row["owner"]) or "unknown"),
-        Item("Users", inert(", ".join(row["users"][:5])), _rest(len(row["users"]) - 5)),
-        Item("Resources", inert(", ".join(row["resources"]))),
-        Item("Seen", f"{_minute(row['first'])} to {_minute(row['last'])}", "UTC"),
+        ViewItem("Policy", inert(row["policy"]), shortened(row["origin"], state.trial)),
+        ViewItem("Message", inert(row["message"])),
+        ViewItem("Direct denials", number(row["requests"]), f"and {plural(row['follow'], 'consequence')}", Tone.BAD),
+        ViewItem("Owner", inert(row["owner"]) or "unknown"),
+        ViewItem("Users", inert(", ".join(row["users"][:5])), _rest(len(row["users"]) - 5)),
+        ViewItem("Resources", inert(", ".join(row["resources"]))),
+        ViewItem("Seen", f"{_minute(row['first'])} to {_minute(row['last'])}", "UTC"),
     )
-    trail = (Cell("Trials", "/"), Cell(state.trial.name, base))
+    trail = (ViewCell("Trials", "/"), ViewCell(state.trial.name, base))
     return View(
         name,
         f"{plural(row['requests'], 'request')} of {name} would be denied.",
@@ -339,7 +339,7 @@ def workload_page(state: TrialState, row: Mapping[str, Any], proposal: str, list
     )
 
 
-def _listing_place(origin: str, listing: Sequence[Line], trial: Trial) -> str:
+def _listing_place(origin: str, listing: Sequence[ViewLine], trial: Trial) -> str:
     cause = next((line.number for line in listing if line.is_cause), 0)
     return shortened(f"{origin.rpartition(':')[0]}:{cause}", trial) if cause else ""
 
@@ -353,11 +353,11 @@ def _changes(state: TrialState, base: str) -> Grid:
     found = state.of_last_day()
     rows = tuple(
         (
-            Cell(inert(row["workload"]), f"{base}/workload?{urlencode(workload_query(row))}"),
-            Cell(inert(row["namespace"]) or "(cluster)"),
-            Cell(inert(row["owner"])),
-            Cell(inert(row["policy"])),
-            Cell(number(row["requests"])),
+            ViewCell(inert(row["workload"]), f"{base}/workload?{urlencode(workload_query(row))}"),
+            ViewCell(inert(row["namespace"]) or "(cluster)"),
+            ViewCell(inert(row["owner"])),
+            ViewCell(inert(row["policy"])),
+            ViewCell(number(row["requests"])),
         )
         for row in found
     )
@@ -368,7 +368,7 @@ def _accepted(summary: Mapping[str, Any]) -> Grid:
     entries = summary.get("accepted", {}).get("entries", [])
     columns = ("policy", "namespace", "workload", "reason", "expires", "requests")
     rows = tuple(
-        tuple(Cell(inert(str(entry.get(name) if entry.get(name) is not None else ""))) for name in columns)
+        tuple(ViewCell(inert(str(entry.get(name) if entry.get(name) is not None else ""))) for name in columns)
         for entry in entries
     )
     return Grid("accepted", "Accepted findings", columns, rows, frozenset({5}), "No finding is accepted.")
@@ -378,12 +378,12 @@ def log_page(states: Iterable[TrialState], logs: Mapping[str, LogState]) -> View
     """Return the page about the log: undetermined requests and how to record them, gaps, and unusable lines."""
     gaps = tuple(
         (
-            Cell(state.trial.name, trial_path(state.trial.name)),
-            Cell(inert(gap["policy"])),
-            Cell(number(gap["requests"])),
-            Cell(inert(gap["reason"])),
-            Cell(inert(gap["fix"])),
-            Cell("show the audit policy", f"{trial_path(state.trial.name)}/coverage"),
+            ViewCell(state.trial.name, trial_path(state.trial.name)),
+            ViewCell(inert(gap["policy"])),
+            ViewCell(number(gap["requests"])),
+            ViewCell(inert(gap["reason"])),
+            ViewCell(inert(gap["fix"])),
+            ViewCell("show the audit policy", f"{trial_path(state.trial.name)}/coverage"),
         )
         for state in states
         if state.shown is not None
@@ -398,7 +398,7 @@ def log_page(states: Iterable[TrialState], logs: Mapping[str, LogState]) -> View
         "Unusable lines",
         (*(("cluster",) if is_fleet else ()), "reason", "lines"),
         tuple(
-            (*((Cell(inert(name)),) if is_fleet else ()), Cell(inert(reason)), Cell(number(count)))
+            (*((ViewCell(inert(name)),) if is_fleet else ()), ViewCell(inert(reason)), ViewCell(number(count)))
             for name, reason, count in rejected
         ),
         frozenset({2 if is_fleet else 1}),
@@ -410,12 +410,12 @@ def log_page(states: Iterable[TrialState], logs: Mapping[str, LogState]) -> View
         ("cluster", "requests", "from, UTC", "to, UTC", "size", "received, not in the store yet"),
         tuple(
             (
-                Cell(inert(name) or "(one cluster)"),
-                Cell(number(log.requests)),
-                Cell(_second(log.first)),
-                Cell(_second(log.last)),
-                Cell(size(log.octets)),
-                Cell(size(log.waiting)),
+                ViewCell(inert(name) or "(one cluster)"),
+                ViewCell(number(log.requests)),
+                ViewCell(_second(log.first)),
+                ViewCell(_second(log.last)),
+                ViewCell(size(log.octets)),
+                ViewCell(size(log.waiting)),
             )
             for name, log in logs.items()
         ),
@@ -426,7 +426,12 @@ def log_page(states: Iterable[TrialState], logs: Mapping[str, LogState]) -> View
         f"Gaps of {GAP_MINUTES} minutes or more without any request",
         ("cluster", "from, UTC", "to, UTC", "length"),
         tuple(
-            (Cell(inert(name) or "(one cluster)"), Cell(_second(begin)), Cell(_second(end)), Cell(span(end - begin)))
+            (
+                ViewCell(inert(name) or "(one cluster)"),
+                ViewCell(_second(begin)),
+                ViewCell(_second(end)),
+                ViewCell(span(end - begin)),
+            )
             for name, log in logs.items()
             for begin, end in log.gaps
         ),
@@ -441,7 +446,7 @@ def log_page(states: Iterable[TrialState], logs: Mapping[str, LogState]) -> View
         _log_facts(logs),
         (undetermined, holes, stores, rejects),
         data,
-        (Cell("Trials", "/"),),
+        (ViewCell("Trials", "/"),),
     )
 
 
@@ -459,9 +464,9 @@ def weekly_page(reports: Sequence[WeeklyReport]) -> View:
     is_fleet = any(report.cluster for report in reports)
     rows = tuple(
         (
-            *((Cell(inert(report.cluster)),) if is_fleet else ()),
+            *((ViewCell(inert(report.cluster)),) if is_fleet else ()),
             *(
-                Cell(text, f"/weekly/{quote(report.name)}/report.{form}")
+                ViewCell(text, f"/weekly/{quote(report.name)}/report.{form}")
                 for text, form in ((report.day, "html"), ("Markdown", "md"), ("JSON", "json"))
             ),
         )
@@ -473,7 +478,7 @@ def weekly_page(reports: Sequence[WeeklyReport]) -> View:
     columns = (*(("cluster",) if is_fleet else ()), "report of the week to", "Markdown", "JSON")
     grid = Grid("weekly", "Reports", columns, rows, empty="No report yet.")
     data = {"reports": [report._asdict() for report in reports]}
-    return View("Weekly reports", verdict, Tone.PLAIN, (), (grid,), data, (Cell("Trials", "/"),))
+    return View("Weekly reports", verdict, Tone.PLAIN, (), (grid,), data, (ViewCell("Trials", "/"),))
 
 
 def trial_data(state: TrialState) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.report.render.document import Column, Document, Listing, Section, Table, Tone
-from replay.serve.view import Cell, Grid, Item, View, as_markdown, document_csv
+from replay.serve.view import Grid, View, ViewCell, ViewItem, as_markdown, document_csv
 
 HOSTILE = "<b>@team</b> https://x.example\n| $a$ ~b~ [c](d) &amp;"
 INERT = r"\<b\>@" + "\u200b" + r"team\</b\> https:" + "\u200b" + r"//x.example \| \$a\$ \~b\~ \[c\](d) \&amp;"
@@ -11,11 +11,16 @@ INERT = r"\<b\>@" + "\u200b" + r"team\</b\> https:" + "\u200b" + r"//x.example \
 
 def test_no_text_is_markup() -> None:
     grids = (
-        Grid(id="a", title=HOSTILE, columns=(HOSTILE,), rows=((Cell(HOSTILE),),)),
+        Grid(id="a", title=HOSTILE, columns=(HOSTILE,), rows=((ViewCell(HOSTILE),),)),
         Grid(id="b", title="empty", columns=("a",), rows=(), empty=HOSTILE),
     )
     view = View(
-        title=HOSTILE, verdict=HOSTILE, tone=Tone.BAD, facts=(Item(HOSTILE, HOSTILE, HOSTILE),), grids=grids, data={}
+        title=HOSTILE,
+        verdict=HOSTILE,
+        tone=Tone.BAD,
+        facts=(ViewItem(HOSTILE, HOSTILE, HOSTILE),),
+        grids=grids,
+        data={},
     )
     assert as_markdown(view).splitlines() == [
         f"# {INERT}",

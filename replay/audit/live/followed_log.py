@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple
 
 from msgspec import Struct
 
-from replay.audit.catalog import Position
+from replay.audit.catalog import FilePosition
 from replay.audit.compressed import AlteredError
 from replay.audit.live.source import LogBatch
 from replay.audit.source import (
@@ -93,13 +93,13 @@ class FollowedFile:
         """Return whether the file has not changed for so many seconds."""
         return time.monotonic() - self._since >= seconds
 
-    def is_read(self, position: Position | None) -> bool:
+    def is_read(self, position: FilePosition | None) -> bool:
         """Return whether nothing follows a position, not even a line without an end."""
         if self._read_stamp == self.stamp:
             return not self._rest
         return not self.is_compressed and self.stamp.size == (position.offset if position else 0)
 
-    def waiting(self, position: Position | None, *, is_whole: bool) -> int:
+    def waiting(self, position: FilePosition | None, *, is_whole: bool) -> int:
         """Return the approximate number of bytes of lines after a position. See `piece`."""
         if self._read_stamp == self.stamp:
             return self._rest if is_whole else 0
@@ -108,7 +108,7 @@ class FollowedFile:
         size = self.stamp.size - (position.offset if position else 0) if self.head else 0
         return max(0, size)  # a shorter file with the same head is a copy that is being made
 
-    def piece(self, known_position: Position | None, target: Path, limit: int, *, is_whole: bool) -> _Piece | None:
+    def piece(self, known_position: FilePosition | None, target: Path, limit: int, *, is_whole: bool) -> _Piece | None:
         """Copy about `limit` bytes of lines after a position into `target`, or all of a compressed file.
 
         None if there are none.
@@ -131,7 +131,7 @@ class FollowedFile:
             self.remember(stamp, lines.rest)
             return None
         tail = _digest((overlap + lines.tail)[-_KNOWN_BY:])
-        position = Position(head, tail, begin.offset + lines.octets, begin.lines + lines.ends) if head else None
+        position = FilePosition(head, tail, begin.offset + lines.octets, begin.lines + lines.ends) if head else None
         return _Piece(self, stamp, plain_file(shown(self.path), target, begin.lines), position, lines.rest)
 
     def remember(self, stamp: FileFingerprint, rest: int | None) -> None:
@@ -139,14 +139,14 @@ class FollowedFile:
         if rest is not None:
             self._read_stamp, self._rest = stamp, rest
 
-    def _begin(self, position: Position | None, stack: ExitStack) -> tuple[BinaryIO, Position, bytes]:
+    def _begin(self, position: FilePosition | None, stack: ExitStack) -> tuple[BinaryIO, FilePosition, bytes]:
         """Return a stream after the position (from the start for another file), the position, and the bytes before it."""
         if position is not None:
             stream = stack.enter_context(self._stream())
             overlap = _skip(stream, position.offset)
             if _digest(overlap) == position.tail:
                 return stream, position, overlap
-        return stack.enter_context(self._stream()), Position(self.head, _digest(b""), 0, 0), b""
+        return stack.enter_context(self._stream()), FilePosition(self.head, _digest(b""), 0, 0), b""
 
     def _stream(self) -> BinaryIO:
         """Return the decompressed content of the file."""
@@ -166,7 +166,7 @@ class _Piece(Struct, frozen=True):
     followed: FollowedFile
     stamp: FileFingerprint
     file: LogFile
-    position: Position | None
+    position: FilePosition | None
     rest: int | None
 
     def done(self) -> None:
@@ -239,7 +239,7 @@ class FollowedLog:
     def __init__(
         self,
         arguments: Sequence[str],
-        positions: Sequence[Position],
+        positions: Sequence[FilePosition],
         report: Callable[[str], None],
         settled: float = SETTLED_SECONDS,
     ) -> None:
@@ -351,7 +351,7 @@ class FollowedLog:
                     chosen[file.head] = file
         return list(chosen.values())
 
-    def _known(self, file: FollowedFile) -> Position | None:
+    def _known(self, file: FollowedFile) -> FilePosition | None:
         return self._positions.get(file.head)
 
     def _waiting(self, file: FollowedFile) -> int:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from replay.audit.catalog import Position
+from replay.audit.catalog import FilePosition
 from replay.audit.source import LogFile
 
 
@@ -19,7 +19,7 @@ class LogBatch(Struct, frozen=True):
     """
 
     files: tuple[LogFile, ...]
-    positions: tuple[Position, ...] | None
+    positions: tuple[FilePosition, ...] | None
     commit: Callable[[], None]
 
 

@@ -25,7 +25,7 @@ _PASSING = frozenset({"dyn", "reverse", "sort", "slice", "distinct"})
 """Functions whose result is their argument, or a list of some of its elements."""
 
 
-class Origin(Struct, frozen=True):
+class ReadingOrigin(Struct, frozen=True):
     """Possible sources of a value: paths of the value itself, and paths of its elements."""
 
     paths: frozenset[SchemaPath] = frozenset()
@@ -39,7 +39,7 @@ class Origin(Struct, frozen=True):
         return frozenset((*path, ELEMENT) for path in self.paths) | self.elements
 
 
-_NOWHERE = Origin()
+_NOWHERE = ReadingOrigin()
 
 
 class Reading(Struct, frozen=True):
@@ -48,7 +48,7 @@ class Reading(Struct, frozen=True):
     paths: frozenset[SchemaPath]
     guards: frozenset[SchemaPath]
     variables: frozenset[str]
-    origin: Origin
+    origin: ReadingOrigin
 
     def is_guarded(self, path: SchemaPath) -> bool:
         """Return whether the expression tests the path itself, or the type of the union to which the field belongs."""
@@ -82,7 +82,7 @@ class _Tracer:
         self.guards: set[SchemaPath] = set()
         self.variables: set[str] = set()
 
-    def trace(self, node: Expr, scope: Mapping[str, Origin]) -> Origin:
+    def trace(self, node: Expr, scope: Mapping[str, ReadingOrigin]) -> ReadingOrigin:
         match node:
             case Ident():
                 return scope[node.name] if node.name in scope else self._variable(node)
@@ -94,17 +94,17 @@ class _Tracer:
                 return self._loop(node, scope)
             case ListExpr():
                 items = [self.trace(item, scope) for item in node.elements]
-                return Origin(elements=frozenset[SchemaPath]().union(*(item.paths for item in items)))
+                return ReadingOrigin(elements=frozenset[SchemaPath]().union(*(item.paths for item in items)))
         for child in children(node):
             self.trace(child, scope)
         return _NOWHERE
 
-    def _variable(self, node: Ident) -> Origin:
+    def _variable(self, node: Ident) -> ReadingOrigin:
         paths = frozenset({tuple(node.name.split("."))})
         self.paths |= paths
-        return Origin(paths)
+        return ReadingOrigin(paths)
 
-    def _select(self, node: Select, scope: Mapping[str, Origin]) -> Origin:
+    def _select(self, node: Select, scope: Mapping[str, ReadingOrigin]) -> ReadingOrigin:
         operand = self.trace(node.operand, scope)
         selected = self._field(operand, node.field)
         if node.test_only:
@@ -114,24 +114,24 @@ class _Tracer:
             self.paths |= selected.paths
         return selected
 
-    def _field(self, operand: Origin, field: str) -> Origin:
+    def _field(self, operand: ReadingOrigin, field: str) -> ReadingOrigin:
         """Return the source of a value's field. A field of `variables` has the source of the variable."""
         paths = {(*path, field) for path in operand.paths if path != (VARIABLES,)}
         if (VARIABLES,) not in operand.paths:
-            return Origin(frozenset(paths), is_optional=operand.is_optional)
+            return ReadingOrigin(frozenset(paths), is_optional=operand.is_optional)
         self.variables.add(field)
         known = self._known.get(field)
         origin = known.origin if known is not None else _NOWHERE
-        return Origin(origin.paths | paths, origin.elements, origin.is_optional or operand.is_optional)
+        return ReadingOrigin(origin.paths | paths, origin.elements, origin.is_optional or operand.is_optional)
 
-    def _call(self, node: Call, scope: Mapping[str, Origin]) -> Origin:  # noqa: PLR0911 - one return a form of call
+    def _call(self, node: Call, scope: Mapping[str, ReadingOrigin]) -> ReadingOrigin:  # noqa: PLR0911 - one return a form of call
         operands = node.args if node.target is None else (node.target, *node.args)
         traced = [self.trace(operand, scope) for operand in operands]
         match node.function:
             case operator.OPT_SELECT | operator.OPT_INDEX:
                 found = self._entry(traced[0], operands[1])
                 self.guards |= found.paths
-                return Origin(found.paths, found.elements, is_optional=True)
+                return ReadingOrigin(found.paths, found.elements, is_optional=True)
             case operator.INDEX:
                 return self._entry(traced[0], operands[1])
             case operator.IN if isinstance(operands[0], Const):
@@ -146,22 +146,22 @@ class _Tracer:
                 return _any_of(traced)
             case "orValue" | "value":
                 origin = _any_of(traced)
-                return Origin(origin.paths, origin.elements)
+                return ReadingOrigin(origin.paths, origin.elements)
             case "flatten":
                 inner = traced[0].any_element
-                return Origin(elements=frozenset((*path, ELEMENT) for path in inner))
+                return ReadingOrigin(elements=frozenset((*path, ELEMENT) for path in inner))
         if node.function in _OPTIONAL_MAKERS:
-            return Origin(traced[0].paths, traced[0].elements, is_optional=True)
+            return ReadingOrigin(traced[0].paths, traced[0].elements, is_optional=True)
         return traced[0] if node.function in _PASSING else _NOWHERE
 
-    def _entry(self, operand: Origin, key: Expr) -> Origin:
+    def _entry(self, operand: ReadingOrigin, key: Expr) -> ReadingOrigin:
         """Return the source of a list element or map entry. A constant key is like a field, but does not count as read."""
         if isinstance(key, Const) and isinstance(key.value, str):
             return self._field(operand, key.value)
-        return Origin(operand.any_element, is_optional=operand.is_optional)
+        return ReadingOrigin(operand.any_element, is_optional=operand.is_optional)
 
-    def _loop(self, node: Comprehension, scope: Mapping[str, Origin]) -> Origin:
-        element = Origin(self.trace(node.iter_range, scope).any_element)
+    def _loop(self, node: Comprehension, scope: Mapping[str, ReadingOrigin]) -> ReadingOrigin:
+        element = ReadingOrigin(self.trace(node.iter_range, scope).any_element)
         accumulator = self.trace(node.accu_init, scope)
         names = {**scope, node.accu_var: accumulator}
         names[node.iter_var2 or node.iter_var] = element
@@ -172,10 +172,10 @@ class _Tracer:
         return self.trace(node.result, {**scope, node.accu_var: accumulator})
 
 
-def _any_of(origins: Iterable[Origin]) -> Origin:
+def _any_of(origins: Iterable[ReadingOrigin]) -> ReadingOrigin:
     """Return the union of sources."""
     found = list(origins)
-    return Origin(
+    return ReadingOrigin(
         frozenset[SchemaPath]().union(*(each.paths for each in found)),
         frozenset[SchemaPath]().union(*(each.elements for each in found)),
         any(each.is_optional for each in found),
@@ -192,7 +192,7 @@ def _roots_compared_with_null(operands: tuple[Expr, ...]) -> frozenset[SchemaPat
     )
 
 
-def _types(origins: Iterable[Origin]) -> frozenset[SchemaPath]:
+def _types(origins: Iterable[ReadingOrigin]) -> frozenset[SchemaPath]:
     """Return the paths of fields that select the member of a union."""
     return frozenset(path for each in origins for path in each.paths if path[-1] == _DISCRIMINATOR and len(path) > 2)
 

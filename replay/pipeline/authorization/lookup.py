@@ -1,6 +1,6 @@
 """Past authorizer decisions.
 
-`replay lookup` shows them by decision, reason, authorizer and binding, a weekly report only the refusals. Refused
+`replay lookup` shows them by decision, reason, authorizer and binding, a weekly report only the refusals. RefusedRequests
 requests are in the log; unused bindings come from a replay of the baseline.
 """
 
@@ -16,10 +16,10 @@ from replay.audit.ingest import Progress
 from replay.audit.period import Period
 from replay.audit.store import Store
 from replay.compare.authorization import AlikeRequests, AuthorizationLookup, resource_label
-from replay.compare.weekly import Refusals, Refused
+from replay.compare.weekly import Refusals, RefusedRequests
 from replay.errors import ReplayError
 from replay.kube.authorizer import AuthorizationAttributes
-from replay.pipeline.authorization.replay import AuthorizationReplay, Request, read_questions
+from replay.pipeline.authorization.replay import AuthorizationReplay, AuthorizedRequest, read_questions
 from replay.pipeline.authorization.run import authorization_inputs, chains_of, replay_authorization
 from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import store_of
@@ -52,7 +52,7 @@ def look_up_authorization(
     lookup = AuthorizationLookup(scenario.name)
     with store_of(scenario, progress) as store:
         questions = read_questions(store)
-        decided_by: Callable[[Request], str] = _no_workspace
+        decided_by: Callable[[AuthorizedRequest], str] = _no_workspace
         if inputs is not None:
             chains = chains_of(store, inputs, past_job(store, manifests), questions.values())
             decided_by = AuthorizationReplay(store, chains, questions).decided_by
@@ -68,17 +68,19 @@ def look_up_authorization(
     return lookup
 
 
-def _no_workspace(request: Request) -> str:
+def _no_workspace(request: AuthorizedRequest) -> str:
     del request
     return ""
 
 
-def _requests(store: Store) -> Iterator[Request]:
-    rows = map(Request._make, store.query("authorization_requests", within=True).iter_rows())
+def _requests(store: Store) -> Iterator[AuthorizedRequest]:
+    rows = map(AuthorizedRequest._make, store.query("authorization_requests", within=True).iter_rows())
     return (request for request in rows if request.reached)
 
 
-def _is_wanted(question: AuthorizationQuestion, request: Request, attributes: AuthorizationAttributes) -> bool:
+def _is_wanted(
+    question: AuthorizationQuestion, request: AuthorizedRequest, attributes: AuthorizationAttributes
+) -> bool:
     reason = request.reason or ""
     pairs = (
         (question.decision, request.decision or "error"),
@@ -97,7 +99,7 @@ def _binding(reason: str) -> str:
     return parts[1] if reason.startswith("RBAC: allowed by ") and len(parts) > 2 else ""
 
 
-def _found(request: Request, attributes: AuthorizationAttributes, authorizer: str) -> AlikeRequests:
+def _found(request: AuthorizedRequest, attributes: AuthorizationAttributes, authorizer: str) -> AlikeRequests:
     return AlikeRequests(
         request.decision or "error",
         request.reason or "",
@@ -122,6 +124,6 @@ def refusals(store: Store, periods: Sequence[Period], manifests: Manifests, opti
     return Refusals(counts[-1], counts[0] if len(counts) > 1 else None, unused)
 
 
-def _counted(store: Store, period: Period) -> Counter[Refused]:
+def _counted(store: Store, period: Period) -> Counter[RefusedRequests]:
     rows = store.query("forbidden", start=period.start, end=period.end).iter_rows()
-    return Counter({Refused(user, verb, target): count for user, verb, target, count in rows})
+    return Counter({RefusedRequests(user, verb, target): count for user, verb, target, count in rows})

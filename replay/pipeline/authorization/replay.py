@@ -46,7 +46,7 @@ NOT_REACHED = {401: "authentication failed", 403: "impersonation refused", 429: 
 NO_DECISION = "the log holds no decision"
 
 
-class Request(NamedTuple):
+class AuthorizedRequest(NamedTuple):
     """One request: a row of `authorization_requests`."""
 
     seq: int
@@ -87,7 +87,7 @@ class _Asking(NamedTuple):
 class Alike(NamedTuple):
     """Requests with equal decisions: the first one, the sequence numbers of all, and some audit IDs."""
 
-    first: Request
+    first: AuthorizedRequest
     seqs: Sequence[int]
     audit_ids: Sequence[str]
 
@@ -112,10 +112,10 @@ class AuthorizationReplay(Struct):
     _sides_json: IdentityMap[AuthorizationPair, bytes] = field(default_factory=IdentityMap)
     _frame: pl.DataFrame | None = None
 
-    def requests(self) -> Iterator[Request]:
+    def requests(self) -> Iterator[AuthorizedRequest]:
         """Yield all selected requests, in log order."""
         for part in self.frame.iter_slices(4096):
-            yield from map(Request._make, part.iter_rows())
+            yield from map(AuthorizedRequest._make, part.iter_rows())
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -139,13 +139,13 @@ class AuthorizationReplay(Struct):
         questions = reached.with_columns(rbac=rbac).join(askings, on="question", how="left", maintain_order="left")
         # Objects that belong to nodes may change at any time, so that these questions are decided one by one.
         alone = questions.with_columns(alone=pl.when("asks_graph").then(pl.col("seq")))
-        of_first = [pl.col(name).first() for name in Request._fields if name not in _ALIKE]
+        of_first = [pl.col(name).first() for name in AuthorizedRequest._fields if name not in _ALIKE]
         of_all = pl.col("seq").alias("seqs"), pl.col("audit_id").head(MOST_EXAMPLES).alias("audit_ids")
         groups = alone.group_by(_ALIKE, maintain_order=True).agg(*of_first, *of_all)
-        for *first, seqs, audit_ids in groups.select(*Request._fields, "seqs", "audit_ids").iter_rows():
-            yield Alike(Request._make(first), seqs, audit_ids)
+        for *first, seqs, audit_ids in groups.select(*AuthorizedRequest._fields, "seqs", "audit_ids").iter_rows():
+            yield Alike(AuthorizedRequest._make(first), seqs, audit_ids)
 
-    def decide(self, request: Request) -> AuthorizationPair:
+    def decide(self, request: AuthorizedRequest) -> AuthorizationPair:
         """Return the decisions of both chains about a request, at its time."""
         asking = self._askings.get(request.question) or self._asking(request.question)
         state = self.chains.state_of(request.received, request.stage_time, with_graph=asking.asks_graph)
@@ -155,7 +155,7 @@ class AuthorizationReplay(Struct):
             pair = self._decided[key] = self._shared(asking, request, state)
         return pair
 
-    def _shared(self, asking: _Asking, request: Request, state: StateKey) -> AuthorizationPair:
+    def _shared(self, asking: _Asking, request: AuthorizedRequest, state: StateKey) -> AuthorizationPair:
         """Return the decisions, computed once for all cluster states that grant the same."""
         attributes = asking.attributes
         key = (asking.shape, self.chains.grants_of(state, attributes.user, attributes.namespace), state[1])
@@ -192,11 +192,11 @@ class AuthorizationReplay(Struct):
         asking = self._askings[question] = _Asking(attributes, asks_graph(attributes), number)
         return asking
 
-    def decided_by(self, request: Request) -> str:
+    def decided_by(self, request: AuthorizedRequest) -> str:
         """Return the authorizer that decides a request in the baseline's chain."""
         return self.decide(request).current.decided_by
 
-    def line(self, request: Request) -> bytes:
+    def line(self, request: AuthorizedRequest) -> bytes:
         """Return a line of `--outcomes` for a request that admission never sees."""
         attributes = self.questions[request.question]
         value = {
@@ -216,7 +216,7 @@ class AuthorizationReplay(Struct):
         }
         return with_authorization(orjson.dumps(value, default=str), self.authorization_json(request))
 
-    def authorization_json(self, request: Request) -> bytes:
+    def authorization_json(self, request: AuthorizedRequest) -> bytes:
         """Return the JSON for `authorization` in a line."""
         if not request.reached:
             return orjson.dumps({"notReachedBecause": request.not_reached_because})
@@ -289,7 +289,7 @@ class _Tally(Struct):
     requests: int = 0
 
     @classmethod
-    def of(cls, request: Request, attributes: AuthorizationAttributes, decided: AuthorizationPair) -> _Tally:
+    def of(cls, request: AuthorizedRequest, attributes: AuthorizationAttributes, decided: AuthorizationPair) -> _Tally:
         """Return the tally for the first of its requests."""
         outcome = authorization_outcome(*decided)
         cell = cell_of(attributes, *decided, outcome) if outcome is not AuthorizationOutcome.UNCHANGED else None

@@ -24,7 +24,7 @@ from replay.manifests.object_diff import ObjectDiff
 from replay.pipeline.authorization.options import NamedAnswers, configuration_of_mode, named_answers, webhook_names
 from replay.pipeline.authorization.replay import (
     AuthorizationReplay,
-    Request,
+    AuthorizedRequest,
     read_questions,
     summarized,
     with_authorization,
@@ -155,7 +155,7 @@ def lines_with_authorization(
 
 
 def _completed(
-    request: Request, lines: Sequence[tuple[LogPosition, bytes]], replayed: AuthorizationReplay
+    request: AuthorizedRequest, lines: Sequence[tuple[LogPosition, bytes]], replayed: AuthorizationReplay
 ) -> Iterator[tuple[LogPosition, bytes]]:
     if not lines:
         yield LogPosition(request.seq, 0), replayed.line(request)

@@ -32,7 +32,7 @@ from replay.kube.rbac.authorizer import Grant, Grants, rule_allows, source_text
 from replay.kube.rbac.binding import SERVICE_ACCOUNT, missing_in, subject_key
 from replay.kube.rbac.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC_GROUP
 from replay.kube.rbac.rule import Permission, compacted, permission_asked, permissions_of, rule_of
-from replay.pipeline.authorization.replay import Request, read_questions
+from replay.pipeline.authorization.replay import AuthorizedRequest, read_questions
 from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import store_of
 from replay.pipeline.manifests import Manifests, manifests_of
@@ -341,7 +341,7 @@ def least_privilege(store: Store, user: str) -> str:
     Raise ReplayError if the log has no allowed request of the user.
     """
     questions = {number: each for number, each in read_questions(store).items() if each.user.username == user}
-    requests = map(Request._make, store.query("authorization_requests", within=True).iter_rows())
+    requests = map(AuthorizedRequest._make, store.query("authorization_requests", within=True).iter_rows())
     allowed = {each.question for each in requests if each.decision == "allow" and each.question in questions}
     if not allowed:
         raise ReplayError(f"the log has no request of `{user}` that was allowed", path="--user")

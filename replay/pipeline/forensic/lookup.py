@@ -27,7 +27,7 @@ from replay.kube.gvk import split_api_version
 from replay.kube.redact import ObjectRedactors
 from replay.manifests.plugin import ALL_PLUGINS
 from replay.pipeline.forensic.past import Chosen, decided, past_job, past_requests, requests_of
-from replay.pipeline.kcp.preparation import Places, places_of
+from replay.pipeline.kcp.preparation import WorkspacePlaces, places_of
 from replay.pipeline.log import opened, require_known, set_variables
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.period import period, sql_time
@@ -119,7 +119,7 @@ def _with_known_policy(store: Store, question: LookupFilter, manifests: Manifest
     return replace(question, policy=full_name)
 
 
-def _in(pattern: str | None, rows: Iterable[PastDecision], places: Places) -> Iterator[PastDecision]:
+def _in(pattern: str | None, rows: Iterable[PastDecision], places: WorkspacePlaces) -> Iterator[PastDecision]:
     """Yield decisions with their kcp workspaces, limited to those that a pattern selects."""
     for row in rows:
         workspace, policy_workspace = places.of(row.audit_id)

@@ -102,7 +102,7 @@ WorkspacePair = tuple[str, str]
 NOWHERE: WorkspacePair = ("", "")
 
 
-class Places(Struct):
+class WorkspacePlaces(Struct):
     """Workspaces of a log's requests, by auditID, empty outside kcp."""
 
     by_audit_id: dict[str, WorkspacePair] = field(default_factory=dict)
@@ -114,11 +114,11 @@ class Places(Struct):
         return self.by_audit_id.get(audit_id, NOWHERE)
 
 
-def places_of(store: Store, manifests: Manifests, audit_ids: Collection[str] | None = None) -> Places:
+def places_of(store: Store, manifests: Manifests, audit_ids: Collection[str] | None = None) -> WorkspacePlaces:
     """Return the workspaces of some requests, from log and snapshot; of all requests by default."""
     rows = [(str(row[0]), str(row[1])) for row in store.answer("workspaces")]
     if not rows or (audit_ids is not None and not audit_ids):
-        return Places()
+        return WorkspacePlaces()
     names = _workspaces_of(manifests, rows).names
     cluster = ShardCluster(manifests.snapshot, store.lookups(SHARD_LOOKUPS))
     ids = None if audit_ids is None else frozenset(audit_ids)
@@ -128,7 +128,7 @@ def places_of(store: Store, manifests: Manifests, audit_ids: Collection[str] | N
         if ids is None or audit_id in ids:
             places_by_id[audit_id] = _place(cluster, names, workspace, (GroupResource(group, resource), start, end))
             resources.setdefault((workspace, group, resource), set()).add(places_by_id[audit_id])
-    return Places(places_by_id, {key: frozenset(places) for key, places in resources.items()})
+    return WorkspacePlaces(places_by_id, {key: frozenset(places) for key, places in resources.items()})
 
 
 def _place(

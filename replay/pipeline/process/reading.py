@@ -50,7 +50,7 @@ class Segments(NamedTuple):
     report: IngestReport
 
 
-class Reading(NamedTuple):
+class AheadReading(NamedTuple):
     """A log that is being read into the store for one run in a directory."""
 
     directory: Path
@@ -73,7 +73,7 @@ class Reading(NamedTuple):
 
 
 @contextmanager
-def read_ahead(scenario: Scenario, options: Options) -> Iterator[Reading | None]:
+def read_ahead(scenario: Scenario, options: Options) -> Iterator[AheadReading | None]:
     """Start to read a scenario's log; yield None if the caller must read it.
 
     That is so for standard input, kept stores (not changed before the manifests are valid), fleets, single workers, and
@@ -90,7 +90,7 @@ def read_ahead(scenario: Scenario, options: Options) -> Iterator[Reading | None]
             with shielded_from_signals(endings=True):  # interrupts are delivered afterwards
                 process.start()
             theirs.close()
-            yield Reading(directory.resolve(), ours)
+            yield AheadReading(directory.resolve(), ours)
         finally:
             process.terminate()
             process.join()

@@ -14,7 +14,7 @@ from replay.errors import ReplayError
 from replay.kube.discovery import Discovery
 from replay.matching.coarse import Predicate
 from replay.pipeline.kcp.folder import union
-from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, Places, WorkspacePair, places_of
+from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, WorkspacePair, WorkspacePlaces, places_of
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Focus
 from replay.pipeline.project.focus import chosen, together
@@ -42,7 +42,7 @@ class ReportScope(Struct, frozen=True):
     manifests: Manifests
     discovery: Discovery
     is_shard: bool = False
-    places: Places = field(default_factory=Places)
+    places: WorkspacePlaces = field(default_factory=WorkspacePlaces)
     workspaces: frozenset[str] | None = None
     within: Predicate | None = None
 

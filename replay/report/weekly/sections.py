@@ -10,7 +10,7 @@ from datetime import tzinfo
 from typing import Any, NamedTuple
 
 from replay.compare.readiness import NamespaceReadiness
-from replay.compare.weekly import FileFidelity, Owner, Promotion, Refusals, Refused, WeeklyResult
+from replay.compare.weekly import FileFidelity, Owner, Promotion, Refusals, RefusedRequests, WeeklyResult
 from replay.json import JSON
 from replay.report.render.document import (
     Align,
@@ -357,7 +357,7 @@ def refusal_sections(refusals: Refusals, rows: int) -> Iterator[Section]:
         yield Section("unused-bindings", "What could be revoked", lead, (Listing("", text),), quiet=True)
 
 
-def _table(name: str, caption: str, refusals: Refusals, ordered: list[Refused], rows: int) -> Table:
+def _table(name: str, caption: str, refusals: Refusals, ordered: list[RefusedRequests], rows: int) -> Table:
     columns = (
         Column("user", Align.CODE),
         Column("request", Align.CODE),

@@ -14,7 +14,7 @@ from replay.errors import ReplayError
 from replay.kube.lister import ObjectLister
 from replay.kube.rbac.authorizer import RoleResolver
 from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization
-from replay.pipeline.authorization.replay import Request, read_questions
+from replay.pipeline.authorization.replay import AuthorizedRequest, read_questions
 from replay.pipeline.authorization.unused import least_privilege
 from replay.pipeline.forensic.explain import explain
 from replay.pipeline.log import opened
@@ -168,7 +168,7 @@ def test_a_role_for_what_a_user_did_allows_it_all() -> None:
     with opened(scenario(), silent) as store:
         objects = list(yaml.safe_load_all(least_privilege(store, "ci-deployer")))
         asked = {number: each for number, each in read_questions(store).items() if each.user.username == "ci-deployer"}
-        rows = map(Request._make, store.query("authorization_requests", within=True).iter_rows())
+        rows = map(AuthorizedRequest._make, store.query("authorization_requests", within=True).iter_rows())
         allowed = {row.question for row in rows if row.decision == "allow" and row.question in asked}
     resolver = RoleResolver(ObjectLister(objects))
     assert allowed
