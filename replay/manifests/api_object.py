@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
@@ -22,15 +21,13 @@ from replay.kube.admissionregistration import GROUP
 from replay.manifests.defaulting import set_defaults
 from replay.manifests.engine_object import without_engine_objects
 from replay.manifests.field_error import FieldError, aggregate, invalid, required
-from replay.manifests.finding import SERVER, Finding, ManifestRefusal, Severity
+from replay.manifests.finding import Finding, ManifestRefusal
 from replay.manifests.go_type.decode import decode
-from replay.manifests.go_type.scheme import LOADER_SCHEME
-from replay.manifests.loader import LoadedObject, fix_of_kind
+from replay.manifests.loader import LoadedObject, Loading, field_finding, items_of, server_finding
 from replay.manifests.plugin import PluginName
-from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
-from replay.manifests.read.documents import DirectoryDocuments, ManifestDocument, read_directory
-from replay.manifests.read.json_reader import text_from_bytes
-from replay.manifests.read.node import Mapping, Node, Position, Scalar, Sequence, node_from_json, position_of
+from replay.manifests.read.document_reader import DecodedObject, UndecodableError
+from replay.manifests.read.documents import DirectoryDocuments, read_directory
+from replay.manifests.read.node import Mapping, Node, Scalar, node_from_json, position_of
 from replay.manifests.served import NO_GATES, Gates, decides, is_suffix_reserved, served_problem
 from replay.manifests.static_rule import STATIC_SUFFIX
 from replay.manifests.validation import validate
@@ -146,55 +143,34 @@ def load_api_documents(  # noqa: PLR0913 - as the two ways need them
 
     `is_applied`: the objects are applied in order and not created, so the last object of a name counts.
     """
-    loading = _Loading(version, mixed=mixed, gates=gates, is_applied=is_applied)
-    for unreadable in directory.unreadable:
-        position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)
-        loading.refuse(unreadable.reason, [_finding(unreadable.reason, unreadable.path, position)])
-    for document in directory.documents:
-        loading.load(document)
+    loading = _ApiLoading(version, mixed, gates=gates, is_applied=is_applied)
+    loading.load(directory)
     is_free = is_suffix_reserved(version, gates) is None
     return LoadedApi(str(path), tuple(loading.objects), tuple(loading.refusals), is_suffix_free=is_free)
 
 
-class _Loading(Struct):
-    """A directory during loading. `files` has the file of each kind and name."""
+class _ApiLoading(Loading, kw_only=True):
+    """Objects for the REST API during loading. `files` has the file of each kind and name."""
 
-    version: KubernetesVersion
-    mixed: bool = False
     gates: Gates = NO_GATES
     is_applied: bool = False
-    objects: list[LoadedObject] = field(default_factory=list)
-    refusals: list[ManifestRefusal] = field(default_factory=list)
     files: dict[tuple[str, str], str] = field(default_factory=dict)
-    text: str = ""
-    document: int = 1
 
-    def refuse(self, text: str, findings: Iterable[Finding]) -> None:
-        self.refusals.append(ManifestRefusal(text, tuple(findings)))
+    def refusal_text(self, path: str, message: str) -> str:  # noqa: ARG002 - the REST API knows no files
+        return message
 
-    def load(self, document: ManifestDocument) -> None:
-        self.text, self.document = text_from_bytes(document.data), document.number
-        try:
-            self._accept(read_object(document.data, document.line, LOADER_SCHEME), document.path)
-        except UndecodableError as error:
-            self._refuse_undecodable(error, document.path)
-
-    def _accept(self, decoded: DecodedObject, path: str) -> None:
+    def accept(self, decoded: DecodedObject, path: str) -> None:
         """Accept an object, or the items of a list one by one."""
         kind = decoded.registered.kind
         if kind.removesuffix("List") not in _KINDS and kind != "List":
             if self.mixed:
                 return
             message = f"kind `{kind}` decides about no requests"
-            self.refuse(message, [_finding(message, path, position_of(decoded.node, "kind"), "kind")])
+            self.refuse(message, [server_finding(message, path, position_of(decoded.node, "kind"), "kind")])
         elif kind == "List":
-            for item in _items(decoded.node):
-                try:
-                    self._accept(read_item(item, LOADER_SCHEME), path)
-                except UndecodableError as error:
-                    self._refuse_undecodable(error, path)
+            self.accept_items(decoded, path)
         elif kind.endswith("List"):
-            for value, node in zip(decoded.value["items"], _items(decoded.node), strict=True):
+            for value, node in zip(decoded.value["items"], items_of(decoded.node), strict=True):
                 self._create(kind.removesuffix("List"), decoded.registered.package, value, node, path)
         else:
             self._create(kind, decoded.registered.package, decoded.value, decoded.node, path)
@@ -205,26 +181,16 @@ class _Loading(Struct):
         name = value["metadata"].get("name", "")
         if version != "v1" and kind.endswith("WebhookConfiguration"):
             message = f"no server serves {kind} in {GROUP}/{version}: it is {GROUP}/v1 since 1.16, and alone since 1.22"
-            self.refuse(message, [_finding(message, path, position_of(node, "apiVersion"), "apiVersion")])
+            self.refuse(message, [server_finding(message, path, position_of(node, "apiVersion"), "apiVersion")])
             return
         if problem := served_problem(f"{GROUP}/{version}", kind, self.version, self.gates):
-            self.refuse(problem, [_finding(problem, path, position_of(node, "apiVersion"), "apiVersion")])
+            self.refuse(problem, [server_finding(problem, path, position_of(node, "apiVersion"), "apiVersion")])
             return
         errors, expressions = validate(kind, value, self.version)
         errors = [*([] if name else [required("metadata.name", "name or generateName is required")]), *errors]
         if name.endswith(STATIC_SUFFIX) and is_suffix_reserved(self.version, self.gates):
             errors.append(invalid("metadata.name", name, RESERVED))
-        loaded = LoadedObject(
-            kind=kind,
-            name=name,
-            value=value,
-            path=path,
-            node=node,
-            expressions=expressions,
-            text=self.text,
-            is_valid=not errors,
-            document=self.document,
-        )
+        loaded = self.loaded(value, node, path, errors, expressions)
         if self.is_applied:
             # Applied again, an object is updated. Created again, it already exists.
             self.objects = [each for each in self.objects if (each.kind, each.name) != (kind, name)]
@@ -235,28 +201,17 @@ class _Loading(Struct):
             return
         elif (kind, name) in self.files:
             message = f"{_resource(kind)} {quote(name)} already exists (in {self.files[kind, name]})"
-            self.refuse(message, [_finding(message, path, loaded.position("metadata.name"), "metadata.name", loaded)])
+            self.refuse(message, [field_finding(loaded, "metadata.name", message)])
         else:
             self.files[kind, name] = path
 
     def _refuse_invalid(self, loaded: LoadedObject, errors: list[FieldError]) -> None:
         text = f"{loaded.kind}.{GROUP} {quote(loaded.name)} is invalid: {aggregate(errors)}"
-        findings = (
-            _finding(str(error), loaded.path, loaded.position(error.path), error.path, loaded) for error in errors
-        )
-        self.refuse(text, findings)
+        self.refuse(text, (field_finding(loaded, error.path, str(error)) for error in errors))
 
-    def _refuse_undecodable(self, error: UndecodableError, path: str) -> None:
-        if self.mixed and error.untyped is not None and not _is_of_group(error.untyped):
-            return
-        fix = fix_of_kind(error.untyped) if error.untyped is not None else ""
-        findings = (
-            replace(
-                _finding(problem.message, path, problem.position, problem.path), first=index < error.text_count, fix=fix
-            )
-            for index, problem in enumerate(error.problems)
-        )
-        self.refuse(str(error), findings)
+    def refuse_undecodable(self, error: UndecodableError, path: str, message: str) -> None:
+        if not (self.mixed and error.untyped is not None and not _is_of_group(error.untyped)):
+            super().refuse_undecodable(error, path, message)
 
 
 def _is_of_group(untyped: Node) -> bool:
@@ -265,18 +220,6 @@ def _is_of_group(untyped: Node) -> bool:
     return isinstance(version, Scalar) and str(version.value).rpartition("/")[0] == GROUP
 
 
-def _items(node: Node) -> tuple[Node, ...]:
-    items = node.get("items") if isinstance(node, Mapping) else None
-    return tuple(items.items) if isinstance(items, Sequence) else ()
-
-
 def _resource(kind: str) -> str:
     plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
     return f"{plural.lower()}.{GROUP}"
-
-
-def _finding(
-    message: str, path: str, position: Position, field_path: str = "", loaded: LoadedObject | None = None
-) -> Finding:
-    subject = f"{loaded.kind}/{loaded.name}" if loaded is not None else ""
-    return Finding(Severity.ERROR, SERVER, message, path, position, field_path, subject, first=True)

@@ -8,7 +8,7 @@ Here all refusals are collected, in the server's order.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from replay.manifests.go_type.decode import plain
 from replay.manifests.go_type.scheme import LOADER_SCHEME, Registered
 from replay.manifests.plugin import PluginName
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
-from replay.manifests.read.documents import DirectoryDocuments, ManifestDocument, read_directory
+from replay.manifests.read.documents import DirectoryDocuments, read_directory
 from replay.manifests.read.json_reader import text_from_bytes
 from replay.manifests.read.node import Mapping, Node, Position, position_of
 from replay.manifests.read.node import Sequence as NodeSequence
@@ -136,77 +136,76 @@ def load_documents(
     path: Path, directory: DirectoryDocuments, plugin: PluginName, version: KubernetesVersion, *, mixed: bool
 ) -> LoadedDirectory:
     """Load the documents of a directory or file. See `load_directory`."""
-    loading = _Loading(plugin, version, mixed)
-    for unreadable in directory.unreadable:
-        position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)
-        loading.refuse(unreadable.reason, [_finding(unreadable.reason, unreadable.path, position)])
-    for document in directory.documents:
-        loading.load(document)
+    loading = _StaticLoading(version, mixed, plugin=plugin)
+    loading.load(directory)
     if not plugin.is_webhook:
         loading.check_references()
     objects = sorted(loading.objects, key=lambda loaded: (plugin.kinds.index(loaded.kind), loaded.name))
     return LoadedDirectory(plugin, str(path), directory.hash, tuple(objects), tuple(loading.refusals))
 
 
-class _Loading(Struct):
-    """A directory during loading. `files` has the file of each kind and name."""
+class Loading(Struct):
+    """Documents during loading. What is accepted, and how a refusal begins, is up to the way they come to the server."""
 
-    plugin: PluginName
     version: KubernetesVersion
     mixed: bool
     objects: list[LoadedObject] = field(default_factory=list)
     refusals: list[ManifestRefusal] = field(default_factory=list)
-    files: dict[str, dict[str, str]] = field(default_factory=dict)
     text: str = ""
     document: int = 1
 
+    def load(self, directory: DirectoryDocuments) -> None:
+        """Accept or refuse all documents, after the files that cannot be read."""
+        for unreadable in directory.unreadable:
+            position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)
+            self.refuse(unreadable.reason, [server_finding(unreadable.reason, unreadable.path, position)])
+        for document in directory.documents:
+            self.text, self.document = text_from_bytes(document.data), document.number
+            try:
+                self.accept(read_object(document.data, document.line, LOADER_SCHEME), document.path)
+            except UndecodableError as error:
+                self.refuse_undecodable(error, document.path, str(error))
+
+    def accept(self, decoded: DecodedObject, path: str) -> None:
+        """Accept or refuse one object, or each object of a list."""
+        raise NotImplementedError
+
+    def refusal_text(self, path: str, message: str) -> str:
+        """Return the server's text for a refusal."""
+        raise NotImplementedError
+
     def refuse(self, text: str, findings: Iterable[Finding]) -> None:
+        """Add a refusal."""
         self.refusals.append(ManifestRefusal(text, tuple(findings)))
 
-    def load(self, document: ManifestDocument) -> None:
-        self.text, self.document = text_from_bytes(document.data), document.number
-        try:
-            self._accept(read_object(document.data, document.line, LOADER_SCHEME), document.path)
-        except UndecodableError as error:
-            self._refuse_undecodable(error, document.path, f"error loading {document.path}: {error}")
+    def refuse_undecodable(self, error: UndecodableError, path: str, message: str) -> None:
+        """Refuse what is no object of a known kind. The text of the server has the first of the problems."""
+        fix = fix_of_kind(error.untyped) if error.untyped is not None else ""
+        findings = (
+            replace(
+                server_finding(problem.message, path, problem.position, problem.path),
+                first=index < error.text_count,
+                fix=fix,
+            )
+            for index, problem in enumerate(error.problems)
+        )
+        self.refuse(self.refusal_text(path, message), findings)
 
-    def _accept(self, decoded: DecodedObject, path: str) -> None:
-        """Accept an object, the items of a typed list together, or the items of a `List` one by one."""
-        kind = decoded.registered.kind
-        if kind == "List":
-            self._accept_items(decoded, path)
-            return
-        if not self.plugin.accepts(decoded.registered):
-            if self.mixed and any(plugin.accepts(decoded.registered) for plugin in PluginName):
-                return
-            message = f"unsupported resource type {decoded.registered.shown}"
-            position = position_of(decoded.node, "kind")
-            fix = NOT_V1 if decoded.registered.package != "v1" else elsewhere(decoded.registered)
-            finding = replace(_finding(message, path, position, "kind"), fix=fix)
-            self.refuse(f"error loading {path}: {message}", [finding])
-            return
-        # All items are defaulted and validated before the name of any is looked at.
-        candidates = [self._validated(kind.removesuffix("List"), value, node, path) for value, node in _items(decoded)]
-        for loaded in candidates:
-            self._check_static(loaded)
-            self.objects.append(loaded)
-
-    def _accept_items(self, decoded: DecodedObject, path: str) -> None:
-        items = decoded.node.get("items") if isinstance(decoded.node, Mapping) else None
-        for item in items.items if isinstance(items, NodeSequence) else ():
+    def accept_items(self, decoded: DecodedObject, path: str, said: str = "") -> None:
+        """Accept or refuse the items of a `List` one by one. `said` begins the message of one that is no object."""
+        for item in items_of(decoded.node):
             try:
-                self._accept(read_item(item, LOADER_SCHEME), path)
+                self.accept(read_item(item, LOADER_SCHEME), path)
             except UndecodableError as error:
-                self._refuse_undecodable(error, path, f"error loading {path}: failed to decode list item: {error}")
+                self.refuse_undecodable(error, path, f"{said}{error}")
 
-    def _validated(self, kind: str, value: JSON, node: Node, path: str) -> LoadedObject:
-        set_defaults(kind, value)
-        name = value["metadata"].get("name", "")
-        errors, expressions = validate(kind, value, self.version)
-        value = {"kind": kind, "apiVersion": f"{GROUP}/v1", **_without_type(value)}
-        loaded = LoadedObject(
-            kind=kind,
-            name=name,
+    def loaded(
+        self, value: JSON, node: Node, path: str, errors: Sized, expressions: tuple[CheckedExpression, ...]
+    ) -> LoadedObject:
+        """Return an object of the document that is being loaded."""
+        return LoadedObject(
+            kind=value["kind"],
+            name=value["metadata"].get("name", ""),
             value=value,
             path=path,
             node=node,
@@ -215,9 +214,46 @@ class _Loading(Struct):
             is_valid=not errors,
             document=self.document,
         )
+
+
+class _StaticLoading(Loading, kw_only=True):
+    """A plugin's directory during loading. `files` has the file of each kind and name."""
+
+    plugin: PluginName
+    files: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def refusal_text(self, path: str, message: str) -> str:
+        return f"error loading {path}: {message}"
+
+    def accept(self, decoded: DecodedObject, path: str) -> None:
+        """Accept an object, the items of a typed list together, or the items of a `List` one by one."""
+        kind = decoded.registered.kind
+        if kind == "List":
+            self.accept_items(decoded, path, "failed to decode list item: ")
+            return
+        if not self.plugin.accepts(decoded.registered):
+            if self.mixed and any(plugin.accepts(decoded.registered) for plugin in PluginName):
+                return
+            message = f"unsupported resource type {decoded.registered.shown}"
+            position = position_of(decoded.node, "kind")
+            fix = NOT_V1 if decoded.registered.package != "v1" else elsewhere(decoded.registered)
+            finding = replace(server_finding(message, path, position, "kind"), fix=fix)
+            self.refuse(self.refusal_text(path, message), [finding])
+            return
+        # All items are defaulted and validated before the name of any is looked at.
+        candidates = [self._validated(kind.removesuffix("List"), value, node, path) for value, node in _items(decoded)]
+        for loaded in candidates:
+            self._check_static(loaded)
+            self.objects.append(loaded)
+
+    def _validated(self, kind: str, value: JSON, node: Node, path: str) -> LoadedObject:
+        set_defaults(kind, value)
+        errors, expressions = validate(kind, value, self.version)
+        value = {"kind": kind, "apiVersion": f"{GROUP}/v1", **_without_type(value)}
+        loaded = self.loaded(value, node, path, errors, expressions)
         if errors:
-            text = f"error loading {path}: {kind} {quote(name)}: {aggregate(errors)}"
-            self.refuse(text, (_field_finding(loaded, error.path, str(error)) for error in errors))
+            text = self.refusal_text(path, f"{kind} {quote(loaded.name)}: {aggregate(errors)}")
+            self.refuse(text, (field_finding(loaded, error.path, str(error)) for error in errors))
         return loaded
 
     def _check_static(self, loaded: LoadedObject) -> None:
@@ -231,18 +267,8 @@ class _Loading(Struct):
             self._refuse_object(loaded, *refusal)
 
     def _refuse_object(self, loaded: LoadedObject, message: str, field_path: str, fix: str = "") -> None:
-        text = f"error loading {loaded.path}: {message}"
-        self.refuse(text, [replace(_field_finding(loaded, field_path, message), fix=fix)])
-
-    def _refuse_undecodable(self, error: UndecodableError, path: str, text: str) -> None:
-        fix = fix_of_kind(error.untyped) if error.untyped is not None else ""
-        findings = (
-            replace(
-                _finding(problem.message, path, problem.position, problem.path), first=index < error.text_count, fix=fix
-            )
-            for index, problem in enumerate(error.problems)
-        )
-        self.refuse(text, findings)
+        text = self.refusal_text(loaded.path, message)
+        self.refuse(text, [replace(field_finding(loaded, field_path, message), fix=fix)])
 
     def check_references(self) -> None:
         """Check that every binding names a policy of its directory, in reading order."""
@@ -254,7 +280,7 @@ class _Loading(Struct):
                 continue
             missing = f"references policy {quote(policy_name)} which does not exist in the manifest directory"
             message = f"binding {quote(loaded.name)} {missing}"
-            self.refuse(message, [_field_finding(loaded, "spec.policyName", message)])
+            self.refuse(message, [field_finding(loaded, "spec.policyName", message)])
 
 
 def _items(decoded: DecodedObject) -> Iterator[tuple[JSON, Node]]:
@@ -262,19 +288,26 @@ def _items(decoded: DecodedObject) -> Iterator[tuple[JSON, Node]]:
     if not decoded.registered.kind.endswith("List"):
         yield decoded.value, decoded.node
         return
-    nodes = decoded.node.get("items") if isinstance(decoded.node, Mapping) else None
-    if isinstance(nodes, NodeSequence):
-        yield from zip(decoded.value["items"], nodes.items, strict=True)
+    if nodes := items_of(decoded.node):
+        yield from zip(decoded.value["items"], nodes, strict=True)
+
+
+def items_of(node: Node) -> tuple[Node, ...]:
+    """Return the items of a list, none if it states none."""
+    items = node.get("items") if isinstance(node, Mapping) else None
+    return tuple(items.items) if isinstance(items, NodeSequence) else ()
 
 
 def _without_type(value: JSON) -> JSON:
     return {key: item for key, item in value.items() if key not in ("kind", "apiVersion")}
 
 
-def _finding(message: str, path: str, position: Position, field_path: str = "") -> Finding:
+def server_finding(message: str, path: str, position: Position, field_path: str = "") -> Finding:
+    """Return a finding in the words of the server."""
     return Finding(Severity.ERROR, SERVER, message, path, position, field_path, first=True)
 
 
-def _field_finding(loaded: LoadedObject, field_path: str, message: str) -> Finding:
+def field_finding(loaded: LoadedObject, field_path: str, message: str) -> Finding:
+    """Return a finding about a field of an object."""
     position = loaded.position(field_path)
-    return replace(_finding(message, loaded.path, position, field_path), object=f"{loaded.kind}/{loaded.name}")
+    return replace(server_finding(message, loaded.path, position, field_path), object=f"{loaded.kind}/{loaded.name}")
