@@ -13,7 +13,7 @@ from replay.serve.settings import ServeSettings
 try:
     import uvicorn
 
-    from replay.audit.live.patience import PatientProtocol
+    from replay.audit.live.patience import patient_config
     from replay.serve.app import Page
 except ImportError as error:  # pragma: no cover - where the extra is not installed
     raise ReplayError(f"`replay serve` needs an extra: {install_command('serve')}") from error
@@ -73,25 +73,13 @@ def page_config(page: Page, settings: ServeSettings, host: str, port: int) -> uv
     """Return the web server's configuration for a page."""
     import ssl  # noqa: PLC0415 - only the server needs it
 
-    tls = settings.readers.tls
-    return uvicorn.Config(
+    return patient_config(
         page.asgi,
+        settings.readers.tls,
+        ssl.CERT_OPTIONAL,  # a token will do as well
         host=host,
         port=port,
-        http=PatientProtocol,
-        ws="none",
-        lifespan="off",
-        loop="asyncio",
-        log_config=None,
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_LAST_SECONDS,
         limit_concurrency=_CONNECTIONS,
-        ssl_certfile=tls.certificate,
-        ssl_keyfile=tls.key,
-        ssl_ca_certs=str(tls.client_ca) if tls.client_ca else None,
-        ssl_cert_reqs=ssl.CERT_OPTIONAL if tls.client_ca else ssl.CERT_NONE,  # a token will do as well
     )

@@ -20,7 +20,7 @@ from replay.errors import ReplayError, reason_of
 try:
     import uvicorn
 
-    from replay.audit.live.patience import PatientProtocol
+    from replay.audit.live.patience import patient_config
 except ImportError as error:  # pragma: no cover - where the extra is not installed
     raise ReplayError(f"--listen needs an extra: {install_command('listen')}") from error
 
@@ -104,23 +104,12 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _config(receiver: Receiver, tls: ServerTls) -> uvicorn.Config:
-    return uvicorn.Config(
+    return patient_config(
         receiver,
-        http=PatientProtocol,
-        ws="none",
-        lifespan="off",
-        loop="asyncio",
+        tls,
+        ssl.CERT_REQUIRED,
         interface="asgi3",
-        log_config=None,
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_LAST_SECONDS,
         limit_concurrency=_CONNECTIONS,
-        ssl_certfile=tls.certificate,
-        ssl_keyfile=tls.key,
-        ssl_ca_certs=str(tls.client_ca) if tls.client_ca else None,
-        ssl_cert_reqs=ssl.CERT_REQUIRED if tls.client_ca else ssl.CERT_NONE,
     )

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from typing import Any
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from replay.audit.live.tls import ServerTls
 
 OWED_SECONDS = 120.0
 """Seconds that a client may take for one request, or leave an answer unread."""
@@ -52,3 +57,24 @@ class PatientProtocol(H11Protocol):
         """Return whether the client is in the middle of a request, or has not read all of an answer."""
         is_sending = self.conn.their_state is h11.SEND_BODY or bool(self.conn.trailing_data[0])
         return is_sending or self.transport.get_write_buffer_size() > 0
+
+
+def patient_config(app: Any, tls: ServerTls, client: ssl.VerifyMode, **limits: Any) -> uvicorn.Config:
+    """Return the configuration of a server. `client` says whether a client of `client_ca` shows a certificate."""
+    return uvicorn.Config(
+        app,
+        http=PatientProtocol,
+        ws="none",
+        lifespan="off",
+        loop="asyncio",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ssl_certfile=tls.certificate,
+        ssl_keyfile=tls.key,
+        ssl_ca_certs=str(tls.client_ca) if tls.client_ca else None,
+        ssl_cert_reqs=client if tls.client_ca else ssl.CERT_NONE,
+        **limits,
+    )
