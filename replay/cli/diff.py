@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -11,10 +12,12 @@ import typer
 
 from replay.cli.options import Baseline, CandidateVersion, ClusterSnapshot, CurrentVersion, MinorVersion, Workspaces
 from replay.errors import ReplayError
-from replay.json import json_document
+from replay.json import JSON, json_document
 from replay.pipeline.version import version_of, versions_of_sides
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from replay.cellib.version import Versions
     from replay.kube.admissionregistration import ManifestSet
     from replay.manifests.object_diff import ObjectDiff
@@ -117,12 +120,17 @@ def diff(
     differences, sets = set_difference(current, candidate, versions, workspace or ())
     if prove:
         _print_proofs(differences, sets, output, save_cases, versions)
-    elif output is DiffFormat.JSON:
-        sys.stdout.write(json_document(diff_report.diff_json(differences)))
+    data, text = diff_report.diff_json(differences), diff_report.diff_text(differences)
+    _print(output, data, text, diff_report.diff_markdown(differences), differs=bool(differences))
+
+
+def _print(output: DiffFormat, data: JSON, text: Iterable[str], markdown: Iterable[str], *, differs: bool) -> NoReturn:
+    """Print a comparison in one of its forms, and end the command."""
+    if output is DiffFormat.JSON:
+        sys.stdout.write(json_document(data))
     else:
-        lines = diff_report.diff_markdown if output is DiffFormat.MARKDOWN else diff_report.diff_text
-        sys.stdout.writelines(f"{line}\n" for line in lines(differences))
-    raise typer.Exit(DIFFERENT if differences else 0)
+        sys.stdout.writelines(f"{line}\n" for line in (markdown if output is DiffFormat.MARKDOWN else text))
+    raise typer.Exit(DIFFERENT if differs else 0)
 
 
 def _compare_engines(
@@ -143,12 +151,7 @@ def _compare_engines(
     scenario = Baseline(logs, cluster=cluster, kubernetes_version=kubernetes_version).scenario()
     with progress_on() as progress:
         result = compare_sources(path, scenario, cases, Options(), progress)
-    if output is DiffFormat.JSON:
-        sys.stdout.write(json_document(sources_json(result)))
-    else:
-        lines = sources_markdown if output is DiffFormat.MARKDOWN else sources_text
-        sys.stdout.writelines(f"{line}\n" for line in lines(result))
-    raise typer.Exit(DIFFERENT if result.differing else 0)
+    _print(output, sources_json(result), sources_text(result), sources_markdown(result), differs=bool(result.differing))
 
 
 def _compare_access(
@@ -194,12 +197,8 @@ def _compare_pairs(
     version = version_of(kubernetes_version, sides)
     with progress_on() as progress:
         compared = compare_pairs(scenario, pairs, Options(), progress, version)
-    if output is DiffFormat.JSON:
-        sys.stdout.write(json_document(pairs_json(compared)))
-    else:
-        code = "`" if output is DiffFormat.MARKDOWN else ""
-        sys.stdout.writelines(f"{line}\n" for line in pairs_text(compared, code=code))
-    raise typer.Exit(DIFFERENT if any(each.differs for each in compared) else 0)
+    text, markdown = pairs_text(compared, code=""), pairs_text(compared, code="`")
+    _print(output, pairs_json(compared), text, markdown, differs=any(each.differs for each in compared))
 
 
 def _print_proofs(
@@ -208,7 +207,7 @@ def _print_proofs(
     output: DiffFormat,
     save_cases: Path | None,
     versions: Versions,
-) -> None:
+) -> NoReturn:
     """Print the differences and their proofs."""
     from replay.prove.sets import prove_sets
     from replay.report import diff_report
@@ -221,11 +220,7 @@ def _print_proofs(
     proved = prove_sets(*sets, versions.candidate)
     if save_cases is not None:
         report.save_cases(proved.policies, save_cases)
-    if output is DiffFormat.JSON:
-        document = {"differences": diff_report.diff_json(differences), **report.set_json(proved)}
-        sys.stdout.write(json_document(document))
-        return
-    is_markdown = output is DiffFormat.MARKDOWN
-    lines = (diff_report.diff_markdown if is_markdown else diff_report.diff_text)(differences)
-    claims = (report.proofs_markdown if is_markdown else report.proofs_text)(proved)
-    sys.stdout.writelines(f"{line}\n" for line in (*lines, *claims))
+    data = {"differences": diff_report.diff_json(differences), **report.set_json(proved)}
+    text = chain(diff_report.diff_text(differences), report.proofs_text(proved))
+    markdown = chain(diff_report.diff_markdown(differences), report.proofs_markdown(proved))
+    _print(output, data, text, markdown, differs=bool(differences))
