@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from replay.cli.options import MinorVersion, MinorVersions, OutputFile
 from replay.errors import ManifestError, ReplayError
 from replay.json import json_document
+from replay.manifests.plugin import PluginName
 from replay.pipeline.version import version_of, versions_of
 
 if TYPE_CHECKING:
@@ -50,15 +51,6 @@ class CheckFormat(StrEnum):
     GITLAB = "gitlab"
 
 
-class StaticPlugin(StrEnum):
-    """The plugins that read static manifests."""
-
-    VAP = "ValidatingAdmissionPolicy"
-    MAP = "MutatingAdmissionPolicy"
-    VWH = "ValidatingAdmissionWebhook"
-    MWH = "MutatingAdmissionWebhook"
-
-
 Sets = Annotated[
     list[Path] | None,
     typer.Argument(
@@ -80,7 +72,7 @@ KubeconfigRoot = Annotated[
     typer.Option(help="Directory with the server's files: by path below it, or by name in it."),
 ]
 PluginChoice = Annotated[
-    StaticPlugin | None,
+    PluginName | None,
     typer.Option("--plugin", help="Each set is the manifest directory of this plugin."),
 ]
 SilencedWarnings = Annotated[
@@ -138,7 +130,6 @@ def check(
     """
     from replay.authorization.check import check_whole_set
     from replay.manifests.check import check_minors
-    from replay.manifests.plugin import PluginName
 
     if authorization is not None:
         as_json = output is CheckFormat.JSON
@@ -162,14 +153,13 @@ def check(
         return versions_of(versions, kubernetes_version) if is_asked else (version_of(None, (path,)),)
 
     objects = _cluster_objects(cluster) if cluster is not None else None
-    one = PluginName(plugin.value) if plugin is not None else None
     if output is CheckFormat.JSON:
         # `DIR` stands for the directory in texts, where a short relative path would stand for other things too.
         sets = [path.absolute() for path in sets]
 
     def check_on(path: Path, minor: KubernetesVersion) -> CheckedSet:
-        whole = check_whole_set(path, minor, plugin=one, cluster=objects, silenced=silence or ())
-        return whole if one is not None else _with_engine(_with_plugins(whole, minor), silence or ())
+        whole = check_whole_set(path, minor, plugin=plugin, cluster=objects, silenced=silence or ())
+        return whole if plugin is not None else _with_engine(_with_plugins(whole, minor), silence or ())
 
     checked = [check_minors(partial(check_on, path), minors(path)) for path in sets]
     is_accepted = all(each.is_accepted for each in checked)
@@ -305,12 +295,10 @@ def _check_reload(path: Path, running: Path, version: KubernetesVersion, *, as_j
     return 0 if is_accepted else REFUSED
 
 
-def _compare_hashes(sets: list[Path], plugin: StaticPlugin | None, drift: bool, metrics: list[Path]) -> int:
+def _compare_hashes(sets: list[Path], plugin: PluginName | None, drift: bool, metrics: list[Path]) -> int:
     from replay.manifests import drift as comparison
-    from replay.manifests.plugin import PluginName
 
-    one = PluginName(plugin.value) if plugin is not None else None
-    hashes = [comparison.set_hashes(path, one) for path in sets]
+    hashes = [comparison.set_hashes(path, plugin) for path in sets]
     if not drift and not metrics:
         sys.stdout.writelines(f"{line}\n" for line in comparison.hash_lines(hashes))
         return 0
