@@ -7,9 +7,10 @@ module that does not import it.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class ArrowSource(Protocol):
@@ -33,4 +34,6 @@ class _Stream:
 
 def frame_from_relation(relation: ArrowSource) -> pl.DataFrame:
     """Return the rows of a relation. Errors of the query are raised here."""
+    import polars as pl  # noqa: PLC0415 - a rerun with kept results asks DuckDB nothing
+
     return pl.DataFrame(_Stream(relation.__arrow_c_stream__()))

@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import duckdb
-
 from replay.errors import StoreError
+from replay.on_demand import duckdb
 from replay.storage.directory import store_error
 
 FEW_PARTS = 8

@@ -20,7 +20,6 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, Protocol
 
-import duckdb
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -36,6 +35,7 @@ from replay.audit.salvage import DamagedError, is_altered, rewritten, salvage, s
 from replay.audit.source import LogFile, batches
 from replay.errors import StoreError
 from replay.identity import IdentityMap
+from replay.on_demand import duckdb
 
 # Plausible times of a log. A single event with a wrong time would move the end of the log.
 # No clock is used: the log itself shows when it was written.
@@ -97,8 +97,6 @@ LONGEST_DOCUMENT = 1 << 27
 _MEMORY_FOR_LINE = 32
 """Maximum memory of a long line, as a multiple of its length, from its text to the column with its body."""
 _POLL_SECONDS = 0.2
-_UNREADABLE = (OSError, duckdb.IOException, duckdb.InvalidInputException, UnicodeDecodeError)
-"""Errors that damage can raise. The last one comes from DuckDB messages that quote bytes which are not text."""
 
 
 class SegmentNumbers(Struct, frozen=True):
@@ -254,7 +252,7 @@ class LogReader(Struct):
             if not batch.files[0].form.text and not any(is_altered(file.file) for file in batch.files):
                 self._copy_lines(cursor, batch.files, batch.number)
                 return True
-        except _UNREADABLE as error:
+        except _unreadable() as error:
             _raise_if_disk_full(error, self.target.parents[1])
         return False
 
@@ -276,7 +274,7 @@ class LogReader(Struct):
         elif file.size:
             try:
                 self._copy_long(replace(source, file=file), batch, longest)
-            except _UNREADABLE:
+            except _unreadable():
                 if source.form.layout is Layout.LINES:
                     raise
                 self._copy_documents(replace(source, file=file), batch, target.with_suffix(".split"))
@@ -348,7 +346,7 @@ class LogReader(Struct):
             try:
                 form = replace(source.form, layout=layout)
                 self._copy_lines(self.connection, [replace(source, form=form)], batch)
-            except _UNREADABLE as error:
+            except _unreadable() as error:
                 _raise_if_disk_full(error, self.target.parents[1])
                 continue
             source.first_row = batch << ROW_BITS
@@ -415,3 +413,8 @@ def _raise_if_disk_full(error: Exception, target: Path) -> None:
     text = str(error)
     if "No space left" in text or "Disk quota" in text or "max_temp_directory_size" in text:
         raise StoreError("no space left on the device", path=str(target)) from error
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """Return the errors that damage can raise. The last one comes from DuckDB messages that quote bytes which are not text."""
+    return OSError, duckdb.IOException, duckdb.InvalidInputException, UnicodeDecodeError

@@ -9,9 +9,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple, Protocol
 
-import duckdb
 import orjson
-import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,14 +18,14 @@ from replay.audit.arrow import frame_from_relation
 from replay.audit.engine import connect, literal
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import UserInfo
+from replay.on_demand import duckdb, pl
 
 _SLICE = 2048
 _ELSEWHERE = ("file", "line", "selected")
 _STORED = ["identity", "row_id", "list_row", "file_id", *(n for n in RequestRecord._fields if n not in _ELSEWHERE)]
-_WRITES = (pl.col("verb").is_in(["create", "update", "patch", "delete"])) | (
-    # INVARIANT: as in `collections.sql`, which leaves out what none of these could be about.
-    pl.col("subresource").is_in(["attach", "exec", "portforward", "proxy"])
-)
+_WRITES = ["create", "update", "patch", "delete"]
+_CONNECTIONS = ["attach", "exec", "portforward", "proxy"]
+"""Subresources of connections. INVARIANT: as in `collections.sql`, which leaves out what none of these could be about."""
 _NOT_TOLD = ("uid", "groups", "extra")
 """User fields that logs of other APIs lack. An audit event omits empty fields and has no null."""
 _BODIES = ("request_object", "response_object")
@@ -129,7 +127,7 @@ class StorePart(Struct, frozen=True):
         `only_failed` limits the other requests, which only `within` selects, to failed ones.
         """
         others = "not (code between 200 and 299)" if only_failed else "true"
-        return PartSelection(self, self._chosen(predicate, within, others) if self.tables.rows else _NO_ROWS)
+        return PartSelection(self, self._chosen(predicate, within, others) if self.tables.rows else _no_rows())
 
     def writes(self, identities: Sequence[int]) -> Iterator[tuple[int, list[RequestRecord]]]:
         """Yield all writes and connections of some objects, in the order of `objects`, with each object's hash (`ObjectPlace`).
@@ -139,7 +137,8 @@ class StorePart(Struct, frozen=True):
         if not self.tables.rows:
             return
         are_theirs = pl.col("identity").is_in(pl.Series(identities, dtype=pl.UInt64).implode())
-        frame = self._frame(are_theirs & _WRITES & pl.col("reject").is_null(), [pl.col(name) for name in _STORED])
+        are_writes = pl.col("verb").is_in(_WRITES) | pl.col("subresource").is_in(_CONNECTIONS)
+        frame = self._frame(are_theirs & are_writes & pl.col("reject").is_null(), [pl.col(name) for name in _STORED])
         dropped = _dropped(_stamped(self.tables.dropped))
         counted = frame if dropped.is_empty() else frame.join(dropped, on="row_id", how="anti")
         written = counted.with_columns(pl.lit(value=True).alias("selected"))
@@ -219,7 +218,8 @@ class PartSelection(NamedTuple):
         return self.part.bare_records(self.rows.filter("is_other"))
 
 
-_NO_ROWS = pl.DataFrame(schema={"row_id": pl.Int64, "selected": pl.Boolean, "is_other": pl.Boolean})
+def _no_rows() -> pl.DataFrame:
+    return pl.DataFrame(schema={"row_id": pl.Int64, "selected": pl.Boolean, "is_other": pl.Boolean})
 
 
 _Stamped = tuple[tuple[str, int], ...]

@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import duckdb
 import orjson
-import polars as pl
 
 from replay.audit import queries
 from replay.audit.answer import decision_views
@@ -17,8 +15,8 @@ from replay.audit.engine import connect, literal
 from replay.audit.part import Tables
 from replay.errors import ReplayError
 from replay.kube.redact import SECRETS, ObjectRedactors, SecretRow
+from replay.on_demand import duckdb, pl
 
-_READS = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
 MOST_ROWS = 5_000_000
 """Maximum number of rows of a result. They are in memory together."""
 _SHOWN = frozenset({"request", "reject", "file", "decision", "decided_request", "chosen_decision"})
@@ -152,7 +150,7 @@ def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
 def _one(statements: Sequence[Any]) -> Any:
     if len(statements) != 1:
         raise ReplayError(f"one query is run at a time, not {len(statements)}")
-    if statements[0].type not in _READS:
+    if statements[0].type not in {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
         raise ReplayError("only SELECT is run: a store is read-only")
     return statements[0]
 

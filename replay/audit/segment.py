@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import orjson
-import polars as pl
 from msgspec import Struct, field
 
 from replay.audit import queries
@@ -22,6 +21,7 @@ from replay.audit.ingest import ROW_BITS, LogReader, ReadFile, SegmentNumbers, i
 from replay.audit.reject import Reject, RejectReason, Rejects
 from replay.audit.salvage import BLANK, LONGEST_READ, documents
 from replay.audit.source import LogFile, open_log
+from replay.on_demand import pl
 
 # Location of rejected lines and reasons. The files with rejects are read a second time.
 
@@ -132,9 +132,8 @@ SUPERSEDED = "superseded"
 DROPPED = "dropped.parquet"
 FILES = "files.parquet"
 REJECTS = "rejects.parquet"
-_REJECT_SCHEMA = {"file": pl.String, "line": pl.Int64, "reason": pl.String, "audit_id": pl.String, "text": pl.String}
-_DROPPED_SCHEMA = {"row_id": pl.Int64, "part": pl.Int64}
-_FILE_SCHEMA = {"file_id": pl.Int32, "name": pl.String, "first_row": pl.Int64, "lines": pl.Int64, "size": pl.Int64}
+_REJECT_SCHEMA = {"file": str, "line": int, "reason": str, "audit_id": str, "text": str}
+_DROPPED_SCHEMA = {"row_id": int, "part": int}
 
 
 class DroppedRow(NamedTuple):
@@ -196,7 +195,8 @@ def finished(reader: LogReader) -> tuple[DataFile, ...]:
     """Complete the segment of a reader with the list of its files. Remove what only the ingest needed."""
     target = reader.target
     rows = [(f.number, f.file.name, f.first_row - f.file.lines_before, f.lines, f.size) for f in reader.files]
-    pl.DataFrame(rows, _FILE_SCHEMA, orient="row").write_parquet(target / FILES)
+    schema = {"file_id": pl.Int32, "name": pl.String, "first_row": pl.Int64, "lines": pl.Int64, "size": pl.Int64}
+    pl.DataFrame(rows, schema, orient="row").write_parquet(target / FILES)
     for spare in target.glob("salvaged-*"):
         spare.unlink()
     for unusable in target.glob("rows-*/part=-1"):

@@ -16,9 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import duckdb
 import orjson
-import polars as pl
 from msgspec.structs import replace
 
 from replay.audit import queries
@@ -51,6 +49,7 @@ from replay.audit.reject import Reject, RejectReason
 from replay.audit.segment import Segment, finished, write_segment
 from replay.audit.source import LogFile, log_files
 from replay.errors import AuditLogError, StoreError
+from replay.on_demand import duckdb, pl
 from replay.storage.directory import DirectoryStorage, store_error
 from replay.storage.location import opened
 from replay.storage.scratch import scratch

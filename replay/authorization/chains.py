@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol
 
-import polars as pl
 from msgspec import Struct, field
 
 from replay.audit.event import RequestRecord
@@ -45,6 +44,7 @@ from replay.kube.rbac.authorizer import (
     unused_bindings,
 )
 from replay.kube.rbac.kind import CLUSTER_ROLE_BINDING, RBAC_KINDS, ROLE_BINDING
+from replay.on_demand import pl
 from replay.reconstruct.cluster import Cluster, ClusterLister
 
 _READ_BY_NODES = frozenset(

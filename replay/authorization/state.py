@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import orjson
-import polars as pl
 from msgspec import Struct
 
 from replay.audit.event import RequestRecord
@@ -25,6 +24,7 @@ from replay.kube.lister import ObjectLister
 from replay.kube.rbac.aggregation import aggregated
 from replay.kube.rbac.authorizer import RoleResolver
 from replay.kube.rbac.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC_KINDS
+from replay.on_demand import pl
 from replay.reconstruct.cluster import CACHE_DELAY, Cluster, ClusterLister
 from replay.reconstruct.history.clock import NEVER
 from replay.reconstruct.history.derived import instant

@@ -13,11 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import duckdb
-
 from replay.audit.catalog import SEGMENTS, Catalog, DataFile
 from replay.audit.engine import literal
 from replay.errors import StoreError, reason_of
+from replay.on_demand import duckdb
 from replay.storage.storage import Storage
 
 _CURE = "remove the store's directory and ingest the logs again"

@@ -14,7 +14,6 @@ from contextlib import ExitStack, suppress
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
 
-import duckdb
 from msgspec.structs import replace
 
 from replay.audit.catalog import BUSY, IN_USE, READERS, SEGMENTS, WRITERS, SegmentEntry, read_catalog
@@ -24,6 +23,7 @@ from replay.audit.directory.remembered import REMEMBERED
 from replay.audit.engine import INGEST_MEMORY, connect, literal
 from replay.audit.ingest import KEPT, PARQUET
 from replay.errors import StoreError
+from replay.on_demand import duckdb
 from replay.storage.directory import store_error
 from replay.storage.scratch import scratch
 from replay.storage.storage import Storage

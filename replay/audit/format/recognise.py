@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-import duckdb
 import orjson
 
 from replay.audit import queries
@@ -18,6 +17,7 @@ from replay.audit.format.table import CONTAINER, FLATTENED, FORMATS, PLAIN, PREF
 from replay.audit.format.wrapper import CONTAINER_LINE, PART_LINE, FieldWrapper, TextWrapper, Translation
 from replay.audit.salvage import BLANK, DamagedError, Documents, text_lines
 from replay.audit.source import LogFile, open_log
+from replay.on_demand import duckdb
 
 HEAD = 1 << 18
 """Maximum number of bytes of a file that are examined."""

@@ -7,7 +7,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import orjson
-import polars as pl
 from msgspec import Struct, field
 
 from replay.audit import queries
@@ -37,6 +36,7 @@ from replay.json import JSON
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.rbac.authorizer import Grants
 from replay.matching.coarse import Predicate
+from replay.on_demand import pl
 from replay.pipeline.replay.gate import Gate
 
 _WRITES = frozenset(["create", "update", "patch", "delete", "deletecollection"])
@@ -92,7 +92,6 @@ class Alike(NamedTuple):
     audit_ids: Sequence[str]
 
 
-_REACHED = pl.col("decision").is_not_null() | pl.col("reason").is_not_null()
 _ALIKE = ("shape", "rbac", "alone", "decision", "reason")
 """Columns that decide a request. Requests with equal values are decided once."""
 
@@ -129,7 +128,7 @@ class AuthorizationReplay(Struct):
 
     def alike(self) -> Iterator[Alike]:
         """Yield the requests that reached the authorizers, grouped by equal decisions of both chains and the log."""
-        reached = self.frame.filter(_REACHED)
+        reached = self.frame.filter(_is_reached())
         askings = pl.DataFrame(
             [(question, *self._asking(question)[1:]) for question in reached["question"].unique()],
             {"question": reached.schema["question"], "asks_graph": pl.Boolean, "shape": pl.Int64},
@@ -241,12 +240,16 @@ def read_questions(store: Store) -> dict[int, AuthorizationAttributes]:
     }
 
 
+def _is_reached() -> pl.Expr:
+    return pl.col("decision").is_not_null() | pl.col("reason").is_not_null()
+
+
 def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gate]:
     """Return the counts of changed decisions, and the writes that only one set's authorizers allow."""
     summary = AuthorizationSummary(questions=len(replayed.questions))
     frame = replayed.frame
     summary.requests = len(frame)
-    unreached = frame.filter(~_REACHED).group_by("code", maintain_order=True).len()
+    unreached = frame.filter(~_is_reached()).group_by("code", maintain_order=True).len()
     for code, count in unreached.iter_rows():
         summary.not_reached[NOT_REACHED.get(code, NO_DECISION)] += count
     refused: list[int] = []

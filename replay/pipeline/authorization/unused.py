@@ -11,7 +11,6 @@ from datetime import tzinfo
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-import polars as pl
 import yaml
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -32,6 +31,7 @@ from replay.kube.rbac.authorizer import Grant, Grants, rule_allows, source_text
 from replay.kube.rbac.binding import SERVICE_ACCOUNT, missing_in, subject_key
 from replay.kube.rbac.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC_GROUP
 from replay.kube.rbac.rule import Permission, compacted, permission_asked, permissions_of, rule_of
+from replay.on_demand import pl
 from replay.pipeline.authorization.replay import AuthorizedRequest, read_questions
 from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import store_of

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
-import polars as pl
-
 from replay.audit import queries
 from replay.audit.ingest import Progress
 from replay.audit.reader import StoreReader
 from replay.errors import ReplayError
 from replay.kube.redact import redacted_text
+from replay.on_demand import pl
 from replay.pipeline.log import store_of
 from replay.pipeline.scenario import Scenario
 from replay.storage.scratch import scratch

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-import polars as pl
 from msgspec import Struct
+
+from replay.on_demand import pl
 
 DEEPEST = 6
 """The greatest depth to which owners are followed. The pods of a CronJob have depth two."""

@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from concurrent.futures import wait as wait_for
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -154,11 +155,14 @@ def forked_workers(options: Workers) -> Iterator[None]:
 
 
 def prepare_workers(options: Workers) -> None:
-    """Import what workers need in a process without threads, while this one reads the log.
+    """Import what workers need to replay a log. They are forked from this process, or from another one without threads.
 
-    Forked workers need none of it.
+    That one imports while this one reads the log.
     """
-    if options.fleet is None and _size(options) > 1 and not _reserve and not are_forked(options):
+    if are_forked(options):
+        for package in ("duckdb", "polars"):
+            import_module(package)
+    elif options.fleet is None and _size(options) > 1 and not _reserve:
         preload("replay.pipeline.replay.job")
 
 

@@ -9,11 +9,11 @@ from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
 import orjson
-import polars as pl
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from replay.on_demand import pl
 from replay.report.render.document import inert, plural
 
 _FORMULA = ("=", "+", "-", "@")
