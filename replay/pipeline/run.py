@@ -19,8 +19,7 @@ from replay.audit.source import expanded
 from replay.audit.store import Store
 from replay.cellib.version import KubernetesVersion
 from replay.compare.accepted import Acceptance, AcceptanceLedger
-from replay.compare.fidelity import Fidelity
-from replay.compare.result import RunResult, WorldFacts
+from replay.compare.result import RunResult
 from replay.compare.summary import Summary
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
@@ -55,7 +54,7 @@ from replay.pipeline.project.focus import chosen, concerning, concerns, named_po
 from replay.pipeline.replay.distinct_set import shared_webhooks
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job, MetPortion, PartResult, RunAgain
-from replay.pipeline.replay.kept_result import Earlier, KeptResults, MetClass, kept_results
+from replay.pipeline.replay.kept_result import Earlier, KeptResults, MetClass, RunOutcome, kept_results
 from replay.pipeline.replay.kept_walk import KeptWalks
 from replay.pipeline.replay.merge import (
     FindingFilter,
@@ -166,9 +165,18 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
         facts = log_facts(scenario, store, ingest)
         health = cache(partial(health_notes, store, job))
         store_results = _kept(scenario, store, job, options) if authorized is None else None
-        finding_filter = FindingFilter(partial(concerns, question.named), question.accepted.accepts)
-        aside = _RunExtras(store_results, authorized, finding_filter, health)
-        summary, fidelity, world = _replay(store, job, options, progress, aside)
+        # A run that counts only some findings has an outcome of its own.
+        is_whole = not question.named and not question.accepted.entries
+        outcome = store_results.read_outcome() if store_results is not None and is_whole else None
+        if outcome is None:
+            finding_filter = FindingFilter(partial(concerns, question.named), question.accepted.accepts)
+            aside = _RunExtras(store_results, authorized, finding_filter, health)
+            outcome = _replay(store, job, options, progress, aside)
+            if store_results is not None:
+                if is_whole:
+                    store_results.write_outcome(outcome)
+                store_results.forget_oldest()
+        summary, fidelity, world = outcome
         facts.admission = summary.requests
         uses = api_version_uses(store, scenario.versions)
         outage = outage_of(
@@ -277,9 +285,7 @@ class _RunExtras(NamedTuple):
     health: Callable[[], object]
 
 
-def _replay(
-    store: Store, job: Job, options: Options, progress: Progress, aside: _RunExtras
-) -> tuple[Summary, Fidelity, WorldFacts]:
+def _replay(store: Store, job: Job, options: Options, progress: Progress, aside: _RunExtras) -> RunOutcome:
     """Replay all selected requests of a store, except those with kept results."""
     store_results, authorized, finding_filter, health = aside
     # Classes in `old` have kept results, those in `met` have kept requests. Those in `unmet` are replayed.
@@ -323,11 +329,9 @@ def _replay(
                 store_results.write_world(world, archive.content)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
         summary, fidelity = merge(classes, world, finding_filter)
-        if store_results is not None and changed:
-            store_results.forget_oldest()
         if file is not None:
             write_lines(results, world, file, authorized.lines if authorized is not None else None)
-    return summary, fidelity, world.facts
+    return RunOutcome(summary, fidelity, world.facts)
 
 
 def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Divergence:

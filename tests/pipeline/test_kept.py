@@ -6,12 +6,15 @@ import errno
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum, auto
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
@@ -33,10 +36,17 @@ from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import Retention, prune
 from replay.report.run.json import summary_json
 
+ONE_WORKER = Options(workers=1)
+IMPORTS = (
+    "import sys\nfrom replay.cli.app import main\ntry:\n    main()\nfinally:\n"
+    "    sys.stderr.write(repr([each for each in ('duckdb', 'polars', 'pyarrow') if each in sys.modules]))"
+)
+"""A program that runs the command line, and tells on stderr which engines it has imported."""
 
-def replayed(log: Path, sets: Path, store: Path | None, *, redact: bool = True) -> str:
+
+def replayed(log: Path, sets: Path, store: Path | None, *, redact: bool = True, options: Options = ONE_WORKER) -> str:
     found = Scenario((str(log),), store=store, current=sets / "current", candidate=sets / "candidate").resolved()
-    return summary_json(run(found, Options(workers=1, redact=redact), lambda _what, _done, _total: None))
+    return summary_json(run(found, replace(options, redact=redact), lambda _what, _done, _total: None))
 
 
 def results(store: Path) -> set[str]:
@@ -188,6 +198,41 @@ def test_a_change_that_is_taken_back_costs_nothing(
     monkeypatch.setattr("replay.pipeline.run.world_of", pytest.fail)
     assert replayed(short_sample, sets, kept) == before
     assert changed != before
+
+
+def test_classes_make_the_outcome_that_is_gone(
+    store: Path, plain: str, short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "store"
+    shutil.copytree(store, kept)
+    (outcome,) = (kept / RESULTS).glob("*/outcome.*")
+    outcome.unlink()
+    monkeypatch.setattr("replay.pipeline.run._replay_parts", pytest.fail)
+    monkeypatch.setattr("replay.pipeline.run.world_of", pytest.fail)
+    assert replayed(short_sample, short_sample, kept) == plain
+    assert outcome.exists()
+
+
+def test_a_run_in_which_nothing_changed_imports_no_engine(store: Path, short_sample: Path, tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.jsonl"  # Polars reads a compressed one
+    with pa.CompressedInputStream(pa.OSFile(str(short_sample / "cluster.jsonl.zst")), "zstd") as stream:
+        cluster.write_bytes(stream.read())
+    sets = ["--current", str(short_sample / "current"), "--candidate", str(short_sample / "candidate")]
+    command = [sys.executable, "-c", IMPORTS, "run", "--store", str(store), *sets, "--cluster", str(cluster)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "[]")
+    assert "would be denied directly" in done.stdout
+
+
+def test_accepted_findings_are_counted_apart(store: Path, plain: str, short_sample: Path, tmp_path: Path) -> None:
+    kept, accepted = tmp_path / "store", tmp_path / "accepted.yaml"
+    shutil.copytree(store, kept)
+    text = "apiVersion: replay/v1\nkind: AcceptedFindings\naccepted: [{policy: '*', reason: so}]\n"
+    accepted.write_text(text, encoding="utf-8")
+    options = Options(workers=1, accepted=accepted)
+    expected = replayed(short_sample, short_sample, None, options=options)
+    assert replayed(short_sample, short_sample, kept, options=options) == expected != plain
+    assert replayed(short_sample, short_sample, kept) == plain
 
 
 def without_one(paths: list[Path]) -> None:

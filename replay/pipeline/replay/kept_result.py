@@ -9,7 +9,7 @@ that acts before that phase. The run decides them again, or only those that the 
 (`difference`). Only the rest is replayed.
 
 The consequences depend on all classes together. They are saved under a digest of both sets, and object by object
-(`kept_walk`). INVARIANT: the result equals that of a run without a store, to the byte.
+(`kept_walk`). So is the outcome of the run, which a run with the same sets reads alone. INVARIANT: the result equals that of a run without a store, to the byte.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ from replay.admission.ordered.registry import (
 )
 from replay.audit.directory.remembered import code_digest
 from replay.audit.place import LogPosition
+from replay.compare.fidelity import Fidelity
+from replay.compare.result import WorldFacts
+from replay.compare.summary import Summary
 from replay.errors import StoreError
 from replay.kube.admissionregistration import (
     ManifestSet,
@@ -75,8 +78,8 @@ class KeptResults(Struct, frozen=True):
     """The results of a store for two sets: a file for each class of requests of the log, which may not exist.
 
     `classes` are the numbers of requests by class, `files` the names of the files. `met` are the names of the files of
-    requests that reached the validating phase, with `{}` for the number. `world` names the file of the consequences,
-    `walks` that of the walks, `policies` that of the validating policies of the last `candidate`. `with_candidate` returns
+    requests that reached the validating phase, with `{}` for the number. `outcome` names the file of the run's outcome,
+    `world` that of the consequences, `walks` that of the walks, `policies` that of the validating policies of the last `candidate`. `with_candidate` returns
     the results for another candidate. Only policies act on the classes `decided_by_policies`, whose requests are about
     one object each.
     """
@@ -85,12 +88,25 @@ class KeptResults(Struct, frozen=True):
     classes: Mapping[CoarseClass, int]
     files: dict[CoarseClass, str]
     met: dict[CoarseClass, str]
+    outcome: str
     world: str
     walks: str
     policies: str
     decided_by_policies: frozenset[CoarseClass]
     candidate: ManifestSet
     with_candidate: Callable[[ManifestSet], KeptResults]
+
+    def read_outcome(self) -> RunOutcome | None:
+        """Return the outcome of a run with these sets, None if its file is absent or damaged."""
+        try:
+            return _OUTCOME.decode(_whole(self.storage, self.outcome))
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def write_outcome(self, outcome: RunOutcome) -> None:
+        """Save the outcome of a run, if possible. All findings must be in it."""
+        with suppress(OSError, *UNKEEPABLE):
+            _put(self.storage, self.outcome, msgspec.msgpack.encode(outcome))
 
     def read(self) -> dict[CoarseClass, ClassResult]:
         """Return all whole results."""
@@ -208,6 +224,14 @@ class KeptResults(Struct, frozen=True):
             _forget(self.storage, (*self.files.values(), self.world))
 
 
+class RunOutcome(NamedTuple):
+    """What a run found in all requests together."""
+
+    summary: Summary
+    fidelity: Fidelity
+    world: WorldFacts
+
+
 class MetClass(NamedTuple):
     """The requests of a class that reached the validating phase, in `blocks`, and the result of all others."""
 
@@ -277,13 +301,14 @@ def kept_results(  # noqa: PLR0913 - what results depend on
                 decided_by_policies.add(requests)
             met[requests] = f"{place}/{own}{_MET}{{}}.{_digest(*changing, _selection(acting), before, looked_up)}"
     # A candidate may lead to requests of classes that the log does not have.
-    both = (_joined(unit for unit, _ in each) for each in units)
+    both = _digest(*(_joined(unit for unit, _ in each) for each in units))
     return KeptResults(
         storage,
         classes,
         files,
         met,
-        f"{place}/world.{_digest(*both)}",
+        f"{place}/outcome.{both}",
+        f"{place}/world.{both}",
         f"{place}/walks",
         f"{place}/policies",
         frozenset(decided_by_policies),
@@ -388,6 +413,7 @@ def _counter(kind: Any, value: object) -> object:
     return Counter(msgspec.convert(value, dict[get_args(kind)[0], int]))  # type: ignore[misc]
 
 
+_OUTCOME = msgspec.msgpack.Decoder(RunOutcome, dec_hook=_counter)
 _TOTALS = msgspec.msgpack.Decoder(Totals, dec_hook=_counter)
 _BEGINNING = msgspec.msgpack.Decoder(Divergence)
 _PENDING = msgspec.msgpack.Decoder(list[Pending])
