@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.admission.place import changed_places
 from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
@@ -24,6 +25,7 @@ from replay.world.controller import attempts, is_controller, retry_of
 from replay.world.lookup import Lookups, LookupsInTime, WorldLister
 from replay.world.patching import after_patch_of
 from replay.world.result import ABSENT, CausingRequest, RequestEnd, answered
+from replay.world.server.answer import denied
 from replay.world.state import (
     LABELS,
     MOST_BRANCHES,
@@ -74,6 +76,17 @@ def record(**fields: Any) -> RequestRecord:
 def test_answers(code: int, message: str, reason: str, cause: str) -> None:
     told = answered(record(code=code, status_message=message, status_reason=reason))
     assert told == RequestEnd(cause, code, certain=cause != "unknown")
+
+
+@pytest.mark.parametrize(
+    ("undetermined", "expected"),
+    [((), RequestEnd("denied", 422)), ((Undetermined("PodSecurity", "", "x"),), RequestEnd("denied", certain=False))],
+    ids=["the first denial gives the code", "another may come first"],
+)
+def test_the_answer_of_a_denial(undetermined: tuple[Undetermined, ...], expected: RequestEnd) -> None:
+    denial = Denial("p", "b", 0, "no", reason="Invalid", code=422)
+    made = Decision(Verdict.DENIED, denials=(denial,), undetermined=undetermined)
+    assert denied(made) == expected
 
 
 def known(value: Any, *holes: tuple[str | int, ...]) -> Known:
@@ -533,8 +546,8 @@ def _collection(seq: int, *uids: str, namespace: str = "n", denied: bool = False
 
 MEETINGS = [
     ("nothing of its own: those that list it or were refused", "a", {}, [(2, [2]), (4, [3]), (9, [6])]),
-    ("an object of the other world meets all", "a", {0, 2, 4, 9}, [(2, [1, 2]), (4, [3, 4]), (9, [5, 6])]),
-    ("it is there from one request on", "a", {4, 9}, [(2, [2]), (4, [3, 4]), (9, [5, 6])]),
+    ("an object of the other world meets all", "a", {0, 2, 4, 9}, [(2, [1, 2]), (4, [3]), (9, [5, 6])]),
+    ("it is there from one request on", "a", {4, 9}, [(2, [2]), (4, [3]), (9, [5, 6])]),
     ("an object of which no uid is known", "", {}, [(2, []), (4, [3]), (9, [])]),
     ("those of one time come before the request", "c", {9}, [(0, []), (5, [3, 5]), (5, []), (9, [6])]),
 ]
@@ -551,8 +564,8 @@ def test_which_collections_an_object_meets(uid: str, meeting: set[int], requests
         _collection(3, denied=True),
         _collection(5, "c"),
     )
-    by_place = {("", "pods", "n", ""): own, ("", "pods", "", ""): (_collection(4, namespace=""),)}
-    collections = Collections({**by_place, ("", "pods", "other", ""): (_collection(1, "a", namespace="other"),)})
+    elsewhere = (_collection(4, "a", namespace="other"),)
+    collections = Collections({("", "pods", "n", ""): own, ("", "pods", "other", ""): elsewhere})
     meetings = Meetings(collections.about(record(resource="pods", namespace="n")))
     shown = [
         (seq, [each.record.seq for each in meetings.until(seq, uid, lambda seq=seq: seq in meeting)])  # type: ignore[misc]
