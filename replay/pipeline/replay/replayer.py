@@ -40,6 +40,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.outcome_line import outcome_line
 from replay.world.result import UNKNOWN, Cause, IsolatedEnd, RequestEnd, answered
+from replay.world.server.answer import denied
 from replay.world.validation import PatchRules, may_break, touches_metadata
 
 NOT_REACHED = Decision(Verdict.NOT_REACHED)
@@ -301,7 +302,7 @@ class Replayer(Struct, frozen=True, dict=True):
             return None
         if is_mutated:
             return IsolatedEnd(log, _paths(current.patch, patch))
-        return IsolatedEnd(RequestEnd(Cause.DENIED, candidate.denials[0].code))
+        return IsolatedEnd(denied(candidate))
 
     @cached_property
     def _rules(self) -> PatchRules:
@@ -387,12 +388,12 @@ def _line(place: LogPosition, outcome: Outcome, record: RequestRecord) -> Line:
 def alone(outcome: Outcome, record: RequestRecord) -> RequestEnd:
     """Return how a request ends if no earlier one ends differently."""
     if outcome.outcome is OutcomeKind.NEWLY_DENIED:
-        return RequestEnd(Cause.DENIED, outcome.candidate.denials[0].code)
+        return denied(outcome.candidate)
     log = answered(record)
     if log.cause == Cause.FORBIDDEN and outcome.candidate.verdict is not outcome.current.verdict:
         return _let_in(outcome.candidate)
     if outcome.outcome is OutcomeKind.UNCHANGED and log.cause == Cause.DENIED and outcome.candidate.denials:
-        return RequestEnd(Cause.DENIED, outcome.candidate.denials[0].code)  # perhaps by another policy
+        return denied(outcome.candidate)  # perhaps by another policy
     if outcome.outcome is OutcomeKind.UNDETERMINED:
         # If only the baseline is undetermined, the log shows the end.
         is_told = outcome.candidate.verdict is Verdict.ADMITTED and log.cause in (Cause.SUCCEEDS, Cause.EXISTS)
@@ -405,7 +406,7 @@ def alone(outcome: Outcome, record: RequestRecord) -> RequestEnd:
 def _let_in(candidate: Decision) -> RequestEnd:
     """Return the end of a request that only the candidate's authorizers allow."""
     if candidate.denials:
-        return RequestEnd(Cause.DENIED, candidate.denials[0].code)
+        return denied(candidate)
     if candidate.verdict is Verdict.UNDETERMINED:
         return UNKNOWN
     return RequestEnd(Cause.SUCCEEDS, 0, certain=False)

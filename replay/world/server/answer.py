@@ -47,7 +47,12 @@ class ServerAnswer(NamedTuple):
 
 
 def denied(decision: Decision) -> RequestEnd:
-    """Return the answer of a denial, which carries the code of the first one."""
+    """Return the answer of a denial, which carries the code of the first one.
+
+    The code is not known if another plugin or policy, whose answer is not known, may refuse the request first.
+    """
+    if decision.undetermined:
+        return RequestEnd(Cause.DENIED, certain=False)
     return RequestEnd(Cause.DENIED, decision.denials[0].code)
 
 
