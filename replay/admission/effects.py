@@ -8,9 +8,9 @@ from msgspec import Struct, field
 
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict, WebhookCall
-from replay.admission.partial_patch import is_same
+from replay.admission.partial_patch import is_same, known_part
 from replay.json import JSON
-from replay.kube.attributes import Missing, PartialObject
+from replay.kube.attributes import Missing
 from replay.kube.json_patch import diff
 
 # Changes between two states of an object.
@@ -25,7 +25,7 @@ def changes(old: Object, new: Object) -> Patch:
         return ()
     if isinstance(old, Missing) or isinstance(new, Missing):
         return ()
-    return diff(_value(old), _value(new))
+    return diff(known_part(old), known_part(new))
 
 
 class Changes(Struct):
@@ -53,10 +53,6 @@ class Changes(Struct):
         if isinstance(old, dict) and isinstance(new, dict):
             return not self(old, new)
         return is_same(old, new)
-
-
-def _value(value: Object) -> JSON:
-    return value.value if isinstance(value, PartialObject) else value
 
 
 ADMITTED = Decision(Verdict.ADMITTED)

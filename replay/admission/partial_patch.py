@@ -71,8 +71,9 @@ def _overlap(one: str, other: str) -> bool:
 
 def is_same(one: Object | None, other: Object | None) -> bool:
     """Return whether two states of an object are equal in all known parts, and lack the same parts."""
-    return one is other or equal(_value(one), _value(other))
+    return one is other or equal(known_part(one), known_part(other))
 
 
-def _value(value: Object | None) -> Any:
+def known_part(value: Object | None) -> Any:
+    """Return the JSON of an object, with a `Missing` for each unknown part."""
     return value.value if isinstance(value, PartialObject) else value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from replay.admission.conversion import Object
 from replay.admission.effects import Changes, Patch
-from replay.admission.partial_patch import touched_missing
+from replay.admission.partial_patch import known_part, touched_missing
 from replay.go.format import parse_uint
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
@@ -31,7 +31,7 @@ def validated_object(reference: Object, mutated: Object, validated: Object, chan
     missing = next((each for each in (mutated, validated, reference) if isinstance(each, Missing)), None)
     if missing is not None:
         return missing
-    operations = _beside_others(changes(reference, mutated), _value(reference), _value(validated))
+    operations = _beside_others(changes(reference, mutated), known_part(reference), known_part(validated))
     if isinstance(validated, PartialObject):
         carried = touched_missing(validated.value, operations) or _carried(reference, validated.value, operations)
         return carried if isinstance(carried, Missing) else PartialObject(carried, validated.missing)
@@ -64,7 +64,7 @@ def _own_keys(was: JSON, there: JSON) -> list[str] | None:
 
 def _carried(reference: Object, validated: JSON, operations: Patch) -> JSON | Missing:
     """Apply the mutations' patch to the server's result."""
-    base = _value(reference)
+    base = known_part(reference)
     try:
         carried = apply(validated, operations)
     except JSONPatchError:
@@ -87,9 +87,10 @@ def reference_object(original: Object, mutated: Object, validated: Object, chang
     operations = changes(original, mutated)
     if not operations:
         return mutated
-    value = _value(validated)
+    value = known_part(validated)
     is_shown = any(
-        _shows(_found(value, operation["path"]), _found(_value(mutated), operation["path"])) for operation in operations
+        _shows(_found(value, operation["path"]), _found(known_part(mutated), operation["path"]))
+        for operation in operations
     )
     return mutated if is_shown else original
 
@@ -110,10 +111,6 @@ def _found(value: JSON, path: str) -> JSON:
         else:
             value = value.get(name) if isinstance(value, dict) else None
     return value
-
-
-def _value(value: Object) -> JSON:
-    return value.value if isinstance(value, PartialObject) else value
 
 
 def _same_lists(one: JSON, other: JSON, path: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple, Protocol
@@ -211,7 +212,7 @@ class PartSelection(NamedTuple):
     def objects(self) -> Iterator[list[RequestRecord]]:
         """Yield the selected requests with the histories of their objects, as `StorePart.objects` reads them."""
         rows = self.rows.filter(~pl.col("is_other"))
-        return (records for _, records in _by_object(self.part.keyed_records(rows)))
+        return map(itemgetter(1), _by_object(self.part.keyed_records(rows)))
 
     def others(self) -> Iterator[RequestRecord]:
         """Yield the other requests, as `StorePart.bare_records` reads them."""

@@ -151,7 +151,8 @@ class Evaluation:
         variables = self._fast
         if variables is None and self._compiler.variables:
             variables = FastVariables(self._compiler.variables, self._names, self._strictly(), compiled.kind)
-            variables.take_over(self._variables)
+            if self._variables:
+                variables.take_over(self._variables)
             self._fast = variables
         value = code.function(self._names, _NO_VARIABLES if variables is None else variables)
         spent = code.bound

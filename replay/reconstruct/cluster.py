@@ -326,8 +326,10 @@ class ClusterLister(Struct, frozen=True):
                 f"neither the snapshot nor the log has {kind.kind} `{_named(namespace, name)}`",
                 "give a snapshot of the cluster (--cluster)",
             )
-        states = _states(history, self.start, self.end)
-        state = merged(states, _CHANGING) if len(states) > 1 else states[0]
+        state = history.settled(self.start - CACHE_DELAY)
+        if state is None:  # as rarely: it was being written, or only later
+            states = _states(history, self.start, self.end)
+            state = merged(states, _CHANGING) if len(states) > 1 else states[0]
         if state is _OPEN and self.cluster.begins_by(namespace, self.start):
             return None
         return None if isinstance(state, Known) and state.value is None else state
@@ -374,8 +376,6 @@ def _states(history: History, start: int, end: int) -> list[Known | Missing]:
     Before its first effect an object is absent if that effect created it. An absent namespace is looked up in the
     storage (`matching.Matcher`), so that an object exists from its creation on.
     """
-    if history.settled_before(start - CACHE_DELAY):
-        return [history.after(len(history.effects) - 1)]
     places = [place for place in history.window(start - CACHE_DELAY, end) if place >= 0]
     settled = history.window(start, end)
     if not places:

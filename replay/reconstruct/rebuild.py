@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing, Operation
-from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
+from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.old_object import RECORD_RESPONSES, OldObjects, sent_revision
 from replay.reconstruct.mutation_input import (
     Mutators,
@@ -50,17 +50,17 @@ class RebuildContext(Struct, frozen=True):
 
     olds: OldObjects
     lister: Lister
-    discovery: Discovery
-    schemas: Schemas
+    cluster: Cluster
+    workspace: str
     classes: DefaultClasses
     mutators: Mutators = no_policies
     mutation: bool = True
     """A flag that the caller needs the object before mutation."""
 
     @property
-    def met_schemas(self) -> Schemas:
+    def schemas(self) -> Schemas:
         """The schemas in force for the request; those of custom kinds change with their definitions."""
-        return self.schemas.seen_by(self.lister)
+        return self.cluster.schemas_of(self.workspace).seen_by(self.lister)
 
 
 def rebuild(exchange: Exchange, around: RebuildContext, operation: Operation) -> Rebuilt:
@@ -94,7 +94,7 @@ def _created(exchange: Exchange, around: RebuildContext) -> Rebuilt:
     elif isinstance(original, Missing) or exchange.record.subresource in _AS_SENT:
         validated = original
     else:
-        validated = after_create(original, exchange, around.discovery.resource(exchange.resource))
+        validated = after_create(original, exchange, exchange.api_resource)
         if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:
             validated = validated.with_value(("metadata",), exchange.response.metadata).without(_REVISION)
     return Rebuilt(Operation.CREATE, validated, NULL, original)
@@ -103,7 +103,7 @@ def _created(exchange: Exchange, around: RebuildContext) -> Rebuilt:
 def _applied(exchange: Exchange, around: RebuildContext) -> Known | Missing:
     """Return the object that an apply creates, after the built-in mutators."""
     try:
-        created = created_by_apply(exchange, around.met_schemas)
+        created = created_by_apply(exchange, around.schemas)
     except UnappliedPatchError as error:
         # A mutator may have changed the object, so the response does not show what the client applied.
         if around.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange):
@@ -134,11 +134,11 @@ def _updated(exchange: Exchange, old: Known | Missing, around: RebuildContext) -
             original: Known | Missing = NOT_ASKED
         elif is_patch:
             mutated = around.mutators(exchange, Operation.UPDATE) or is_changed_by_webhook(exchange)
-            original = original_of_patch(exchange, validated, old, around.met_schemas, mutated=mutated)
+            original = original_of_patch(exchange, validated, old, around.schemas, mutated=mutated)
         else:
             original = _sent(exchange, around, creating=False)
         return Rebuilt(Operation.UPDATE, validated, old, original)
-    original = patched(exchange, old, around.met_schemas) if is_patch else _sent(exchange, around, creating=False)
+    original = patched(exchange, old, around.schemas) if is_patch else _sent(exchange, around, creating=False)
     if isinstance(original, Missing):
         return Rebuilt(Operation.UPDATE, original, old, original)
     if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:

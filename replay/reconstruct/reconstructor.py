@@ -237,8 +237,8 @@ class Reconstructor(Struct, frozen=True, dict=True):
         around = RebuildContext(
             olds=olds,
             lister=lister,
-            discovery=self.cluster.discovery.of(exchange.record.workspace),
-            schemas=self.cluster.schemas_of(exchange.record.workspace),
+            cluster=self.cluster,
+            workspace=record.workspace,
             classes=self.classes,
             mutators=self.mutators,
             mutation=mutation,

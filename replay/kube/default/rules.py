@@ -168,7 +168,8 @@ def _each(struct: StructFields, field: str, change: Callable[[StructFields], Str
 
 
 def _container(container: StructFields) -> None:
-    _fill(container, "imagePullPolicy", "Always" if is_latest(container.get("image", "")) else "IfNotPresent")
+    if container.get("imagePullPolicy") in (None, ""):
+        container["imagePullPolicy"] = "Always" if is_latest(container.get("image", "")) else "IfNotPresent"
 
 
 def _volume(volume: StructFields) -> None:

@@ -228,6 +228,12 @@ class History:
         """Return whether all effects were complete at a time."""
         return self._end <= at
 
+    def settled(self, at: int) -> Known | Missing | None:
+        """Return the last state if all effects were complete at a time, else None."""
+        if self._end > at:
+            return None
+        return self.effects[-1].after or self.after(len(self.effects) - 1)
+
     def window(self, start: int, end: int) -> range:
         """Return the positions of the effects whose state may have been current at some time from `start` to `end`.
 

@@ -36,6 +36,8 @@ class Known(Struct, frozen=True):
 
     def with_fields(self, path: FieldPath, fields: Mapping[str, JSON]) -> Known:
         """Return the object with entries added to the map at a path, which are known then."""
+        if not fields:
+            return self
         if len(path) == 1:  # as nearly always
             value = {**self.value, path[0]: {**(self.value.get(path[0]) or {}), **fields}}
         else:

@@ -156,7 +156,7 @@ def _with_scheduling(pod: Known, scheduling: JSON, overhead: JSON) -> Known:
     tolerations = own.get("tolerations") or []
     if more := [each for each in scheduling.get("tolerations") or () if each not in tolerations]:
         fields["tolerations"] = [*tolerations, *more]
-    return pod.with_fields(("spec",), fields) if fields else pod
+    return pod.with_fields(("spec",), fields)
 
 
 def with_topology_labels(pod: Known, shown: JSON, lister: Lister) -> Known:
@@ -171,7 +171,7 @@ def with_topology_labels(pod: Known, shown: JSON, lister: Lister) -> Known:
         return pod.with_holes([Hole(("metadata", "labels", label), reason) for label in _LABELS])
     labels = get(source, ("metadata", "labels")) or {}
     zone_labels = {label: labels[label] for label in _LABELS if label in labels}
-    return pod.with_fields(("metadata", "labels"), zone_labels) if zone_labels else pod
+    return pod.with_fields(("metadata", "labels"), zone_labels)
 
 
 REPRODUCED = frozenset(
@@ -204,15 +204,11 @@ def after_builtin_mutators(
     if not creating:
         return obj
     if group_resource == ("", "nodes") and "TaintNodesByCondition" not in undone:
-        return _with_fields(obj, "spec", with_not_ready_taint(obj.value.get("spec") or {}))
+        return obj.with_fields(("spec",), with_not_ready_taint(obj.value.get("spec") or {}))
     finalizer = FINALIZERS.get(group_resource)
     if finalizer is None or "StorageObjectInUseProtection" in undone:
         return obj
-    return _with_fields(obj, "metadata", with_finalizer(obj.value.get("metadata") or {}, finalizer))
-
-
-def _with_fields(obj: Known, part: str, fields: dict[str, JSON]) -> Known:
-    return obj.with_fields((part,), fields) if fields else obj
+    return obj.with_fields(("metadata",), with_finalizer(obj.value.get("metadata") or {}, finalizer))
 
 
 def _with_pod_plugins(
@@ -229,7 +225,7 @@ def _with_pod_plugins(
         pod = _with_priority(pod, shown, lister)
     # It also handles updates. The other plugins here add something only to creations.
     if "DefaultTolerationSeconds" not in undone:
-        pod = _with_fields(pod, "spec", with_tolerations(pod.value.get("spec") or {}, DEFAULTS))
+        pod = pod.with_fields(("spec",), with_tolerations(pod.value.get("spec") or {}, DEFAULTS))
     if creating and "RuntimeClass" not in undone:
         pod = with_runtime_class(pod, shown, lister)
     return with_topology_labels(pod, shown, lister) if creating and "PodTopologyLabels" not in undone else pod
@@ -244,7 +240,7 @@ def _with_priority(pod: Known, shown: JSON, lister: Lister) -> Known:
         # The stored pod has the result, so no class is looked up.
         own, spec = pod.value.get("spec") or {}, shown.get("spec") or {}
         fields = {name: spec[name] for name in FIELDS if spec.get(name) is not None and own.get(name) is None}
-        return pod.with_fields(("spec",), fields) if fields else pod
+        return pod.with_fields(("spec",), fields)
     class_name = get(pod.value, ("spec", "priorityClassName")) or ""
     chosen = SYSTEM_CLASSES.get(class_name) or _priority_class(class_name, lister)
     if isinstance(chosen, Missing):
@@ -272,7 +268,7 @@ def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Liste
     """Return a pod after ServiceAccount: account name, projected token volume with its mounts, image pull secrets."""
     if get(pod.value, ("metadata", "annotations", MIRROR)) is not None:
         return pod
-    pod = _with_fields(pod, "spec", with_account(pod.value.get("spec") or {}))
+    pod = pod.with_fields(("spec",), with_account(pod.value.get("spec") or {}))
     account = lister.get(SERVICE_ACCOUNT, namespace, get(pod.value, ("spec", "serviceAccountName")))
     mounts = _mounts_token(pod, shown, account)
     if mounts is None:
@@ -304,7 +300,7 @@ def _with_token(pod: Known, shown: JSON) -> Known:
     filled = _own_spec(pod.value)
     mount_token(filled, name)
     fields = {field: filled[field] for field in (*CONTAINERS, "volumes") if filled.get(field) != spec.get(field)}
-    pod = _with_fields(pod, "spec", fields)
+    pod = pod.with_fields(("spec",), fields)
     return pod if name != VOLUME_PREFIX else pod.with_holes(_name_holes(spec, fields))
 
 
