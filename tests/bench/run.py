@@ -7,6 +7,7 @@ without workers. The recording is `bench` if it is there, else the sample; numbe
 from __future__ import annotations
 
 import argparse
+import cProfile
 import gc
 import shutil
 import statistics
@@ -38,7 +39,7 @@ CASES = ROOT / "tests" / "admission" / "data" / "cases.jsonl"
 REPLAY = [sys.executable, "-m", "replay"]
 GO_SECONDS = 28.0
 """CPU of the API server's own code for the requests of `bench`, from log to decisions; 5 s of it are evaluation."""
-PARTS = ["end", "authorization", "plugins", "stages", "cores", "engines", "scaling", "large"]
+PARTS = ["end", "authorization", "plugins", "stages", "calls", "cores", "engines", "scaling", "large"]
 CHANGES = {
     "a policy on widgets": ("widget-rules", "object.spec.size <= 10", "object.spec.size <= 9"),
     "an expression on pods and workloads": ("image-registries", "^(registry", r"^(quay\\.io|registry"),
@@ -126,6 +127,25 @@ def stages(log: Path, sets: Path) -> dict[str, float]:
     for name, before in reversed(list(zip(names[1:], names, strict=False))):
         found[name] -= found[before]
     return found
+
+
+def calls(table: Table, log: Path, sets: Path) -> None:
+    """Function calls for each request that some policy reads, from its record to its outcome.
+
+    They do not depend on the load of the machine.
+    """
+    from replay.pipeline.replay.replayer import Replayer  # noqa: PLC0415 - as above
+
+    with prepared(log, sets, {}) as (job, store):
+        profile = cProfile.Profile()
+        for number in range(store.parts):
+            profile.runcall(job.run, store.part(number))
+    entries = profile.getstats()
+    requests = sum(each.callcount for each in entries if each.code is Replayer._replay_request.__code__)
+    python = sum(each.callcount for each in entries if not isinstance(each.code, str))
+    every = sum(each.callcount for each in entries)
+    table.number("calls of Python functions for each request", python / requests, "")
+    table.number("calls of built-in functions for each request", (every - python) / requests, "")
 
 
 def cores(table: Table, log: Path, sets: Path) -> None:
@@ -335,6 +355,8 @@ def main() -> None:
             plugins(table, log, sets, work)
         if "stages" in arguments.only:
             by_stage(table, log, sets)
+        if "calls" in arguments.only:
+            calls(table, log, sets)
         if "cores" in arguments.only:
             cores(table, log, sets)
         if "engines" in arguments.only:
