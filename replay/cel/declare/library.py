@@ -5,7 +5,8 @@ A `Library` is a plain value. This package knows no library by name. Kubernetes'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -61,6 +62,17 @@ class Function(Struct, frozen=True):
     singleton: Implementation | None = None
     operand_trait: str = ""
     type_guards: bool = True
+
+
+def overloaded(name: str, *rows: tuple[str, Sequence[Type], Type, Implementation], **shared: Any) -> Function:
+    """Return a function with an overload for each row of ID, arguments, result and body.
+
+    `shared` are further fields of an `Overload`, which all of them have.
+    """
+    return Function(
+        name,
+        tuple(Overload(id_, tuple(args), result, implementation=body, **shared) for id_, args, result, body in rows),
+    )
 
 
 class VariableDecl(Struct, frozen=True):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.cel.declare.cost import ONE
-from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.declare.library import Function, Implementation, Library, overloaded
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, STRING, Type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Unknown, Value
@@ -166,21 +166,7 @@ def _member(name: str, *rows: tuple[str, tuple[Type, ...], Type, Implementation]
         "fieldSelector": selector_estimate,
         "labelSelector": selector_estimate,
     }
-    return Function(
-        name,
-        tuple(
-            Overload(
-                id_,
-                args,
-                result,
-                member=True,
-                implementation=body,
-                cost=cost.get(name, nominal_cost),
-                estimate=estimate.get(name),
-            )
-            for id_, args, result, body in rows
-        ),
-    )
+    return overloaded(name, *rows, member=True, cost=cost.get(name, nominal_cost), estimate=estimate.get(name))
 
 
 def _narrowing(name: str, id_: str, field: str) -> Function:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from replay.cel.declare.cost import ONE, STRING_FACTOR, AstNode, CallEstimate, CallEstimator, Range, scaled, sizer_size
-from replay.cel.declare.library import Args, Function, Implementation, Library, Overload
+from replay.cel.declare.library import Args, Function, Implementation, Library, Overload, overloaded
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, INT, STRING, opaque_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
@@ -158,18 +158,11 @@ def _contains(of_text: Implementation, of_network: Implementation) -> Function:
 CIDR = Library(
     name="kubernetes.net.cidr",
     functions=(
-        Function(
+        overloaded(
             "cidr",
-            (
-                Overload(
-                    "string_to_cidr",
-                    (STRING,),
-                    CIDR_TYPE,
-                    implementation=parse_cidr,
-                    cost=first_traversal,
-                    estimate=argument_estimate(),
-                ),
-            ),
+            ("string_to_cidr", (STRING,), CIDR_TYPE, parse_cidr),
+            cost=first_traversal,
+            estimate=argument_estimate(),
         ),
         Function(
             "containsIP",
@@ -196,62 +189,34 @@ CIDR = Library(
             ),
         ),
         _contains(_contains_cidr_text, _contains_cidr),
-        Function(
+        overloaded(
             "ip",
-            (
-                Overload(
-                    "cidr_ip",
-                    (CIDR_TYPE,),
-                    IP_TYPE,
-                    member=True,
-                    implementation=lambda cidr: IPValue(cidr.prefix.address),
-                    cost=first_traversal,
-                    cost_by_id=nominal_cost,
-                ),
-            ),
+            ("cidr_ip", (CIDR_TYPE,), IP_TYPE, lambda cidr: IPValue(cidr.prefix.address)),
+            member=True,
+            cost=first_traversal,
+            cost_by_id=nominal_cost,
         ),
-        Function(
+        overloaded(
             "prefixLength",
-            (
-                Overload(
-                    "cidr_prefix_length",
-                    (CIDR_TYPE,),
-                    INT,
-                    member=True,
-                    implementation=lambda cidr: cidr.prefix.length,
-                    cost=nominal_cost,
-                ),
-            ),
+            ("cidr_prefix_length", (CIDR_TYPE,), INT, lambda cidr: cidr.prefix.length),
+            member=True,
+            cost=nominal_cost,
         ),
-        Function(
+        overloaded(
             "masked",
             (
-                Overload(
-                    "cidr_masked",
-                    (CIDR_TYPE,),
-                    CIDR_TYPE,
-                    member=True,
-                    implementation=lambda cidr: CIDRValue(
-                        Prefix(cidr.prefix.address.masked(cidr.prefix.length), cidr.prefix.length)
-                    ),
-                    cost=nominal_cost,
-                ),
+                "cidr_masked",
+                (CIDR_TYPE,),
+                CIDR_TYPE,
+                lambda cidr: CIDRValue(Prefix(cidr.prefix.address.masked(cidr.prefix.length), cidr.prefix.length)),
             ),
+            member=True,
+            cost=nominal_cost,
         ),
-        Function(
-            "isCIDR",
-            (
-                Overload(
-                    "is_cidr",
-                    (STRING,),
-                    BOOL,
-                    implementation=_is_cidr,
-                    cost=first_traversal,
-                    estimate=argument_estimate(),
-                ),
-            ),
+        overloaded(
+            "isCIDR", ("is_cidr", (STRING,), BOOL, _is_cidr), cost=first_traversal, estimate=argument_estimate()
         ),
-        Function("string", (Overload("cidr_to_string", (CIDR_TYPE,), STRING, implementation=str),)),
+        overloaded("string", ("cidr_to_string", (CIDR_TYPE,), STRING, str)),
     ),
     types=(CIDR_TYPE,),
     equality={CIDR_TYPE.name: ONE},

@@ -8,7 +8,7 @@ from typing import Final
 from replay.cel.ast import operator
 from replay.cel.ast.factory import ExprFactory
 from replay.cel.ast.tree import Call, Expr
-from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.declare.library import Library, overloaded
 from replay.cel.declare.macros import (
     Macro,
     MacroError,
@@ -107,12 +107,10 @@ TWO_VARIABLE_MACROS: Final = (
 TWO_VARIABLE_COMPREHENSIONS = Library(
     name="cel.lib.ext.comprev2",
     functions=(
-        Function(
+        overloaded(
             _MAP_INSERT,
-            (
-                Overload("@mapInsert_map_key_value", (_MAP, _K, _V), _MAP, implementation=insert),
-                Overload("@mapInsert_map_map", (_MAP, _MAP), _MAP, implementation=_insert_all),
-            ),
+            ("@mapInsert_map_key_value", (_MAP, _K, _V), _MAP, insert),
+            ("@mapInsert_map_map", (_MAP, _MAP), _MAP, _insert_all),
         ),
     ),
     macros=TWO_VARIABLE_MACROS,

@@ -7,7 +7,7 @@ import math
 import string
 from typing import Final
 
-from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.declare.library import Library, overloaded
 from replay.cel.value.bounds import UndeterminedError
 from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
 from replay.cel.value.text import type_name
@@ -50,31 +50,17 @@ def _encode_base64(data: bytes) -> str:
 ENCODERS = Library(
     name="cel.lib.ext.encoders",
     functions=(
-        Function(
+        overloaded(
             "base64.decode",
-            (
-                Overload(
-                    "base64_decode_string",
-                    (STRING,),
-                    BYTES,
-                    implementation=_decode,
-                    cost=first_traversal,
-                    estimate=argument_estimate(),
-                ),
-            ),
+            ("base64_decode_string", (STRING,), BYTES, _decode),
+            cost=first_traversal,
+            estimate=argument_estimate(),
         ),
-        Function(
+        overloaded(
             "base64.encode",
-            (
-                Overload(
-                    "base64_encode_bytes",
-                    (BYTES,),
-                    STRING,
-                    implementation=_encode_base64,
-                    cost=first_traversal,
-                    estimate=argument_estimate(),
-                ),
-            ),
+            ("base64_encode_bytes", (BYTES,), STRING, _encode_base64),
+            cost=first_traversal,
+            estimate=argument_estimate(),
         ),
     ),
 )
@@ -143,10 +129,7 @@ def _encode_json(value: Value) -> str:
 JSON_ENCODER = Library(
     name="cel.lib.ext.encoders.json",
     functions=(
-        Function(
-            "json.encode",
-            (Overload("json_encode_dyn", (DYN,), STRING, implementation=_encode_json, cost=fixed_cost(_WRAPS_AROUND)),),
-        ),
+        overloaded("json.encode", ("json_encode_dyn", (DYN,), STRING, _encode_json), cost=fixed_cost(_WRAPS_AROUND)),
     ),
 )
 """`json.encode`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.cel.declare.cost import ONE, STRING_FACTOR
-from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.declare.library import Function, Implementation, Library, overloaded
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, INT, STRING, opaque_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
@@ -95,56 +95,29 @@ def _is_global_unicast(address: Address) -> bool:
 
 def _member(name: str, id_: str, body: Implementation) -> Function:
     result = INT if name == "family" else BOOL
-    overload = Overload(
-        id_, (IP_TYPE,), result, member=True, implementation=lambda ip: body(ip.address), cost=nominal_cost
-    )
-    return Function(name, (overload,))
+    return overloaded(name, (id_, (IP_TYPE,), result, lambda ip: body(ip.address)), member=True, cost=nominal_cost)
 
 
 IP = Library(
     name="kubernetes.net.ip",
     functions=(
-        Function(
-            "ip",
-            (
-                Overload(
-                    "string_to_ip",
-                    (STRING,),
-                    IP_TYPE,
-                    implementation=parse_ip,
-                    cost=first_traversal,
-                    estimate=argument_estimate(),
-                ),
-            ),
+        overloaded(
+            "ip", ("string_to_ip", (STRING,), IP_TYPE, parse_ip), cost=first_traversal, estimate=argument_estimate()
         ),
         _member("family", "ip_family", lambda address: 4 if address.bits == 32 else 6),
-        Function(
+        overloaded(
             "ip.isCanonical",
-            (
-                Overload(
-                    "ip_is_canonical",
-                    (STRING,),
-                    BOOL,
-                    implementation=_is_canonical,
-                    cost=first_double_traversal,
-                    estimate=argument_estimate(2 * STRING_FACTOR),
-                ),
-            ),
+            ("ip_is_canonical", (STRING,), BOOL, _is_canonical),
+            cost=first_double_traversal,
+            estimate=argument_estimate(2 * STRING_FACTOR),
         ),
         _member("isUnspecified", "ip_is_unspecified", lambda address: address.number == 0),
         _member("isLoopback", "ip_is_loopback", _is_loopback),
         _member("isLinkLocalMulticast", "ip_is_link_local_multicast", _is_link_local_multicast),
         _member("isLinkLocalUnicast", "ip_is_link_local_unicast", _is_link_local_unicast),
         _member("isGlobalUnicast", "ip_is_global_unicast", _is_global_unicast),
-        Function(
-            "isIP",
-            (
-                Overload(
-                    "is_ip", (STRING,), BOOL, implementation=_is_ip, cost=first_traversal, estimate=argument_estimate()
-                ),
-            ),
-        ),
-        Function("string", (Overload("ip_to_string", (IP_TYPE,), STRING, implementation=str),)),
+        overloaded("isIP", ("is_ip", (STRING,), BOOL, _is_ip), cost=first_traversal, estimate=argument_estimate()),
+        overloaded("string", ("ip_to_string", (IP_TYPE,), STRING, str)),
     ),
     types=(IP_TYPE,),
     equality={IP_TYPE.name: ONE},

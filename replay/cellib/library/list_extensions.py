@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from replay.cel.ast.factory import ExprFactory
 from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr, Select
 from replay.cel.declare.cost import STRING_FACTOR, UNBOUNDED, AstNode, CallEstimate, CallEstimator, fixed, sizer_size
-from replay.cel.declare.library import Args, Function, Implementation, Library, Overload
+from replay.cel.declare.library import Args, Function, Implementation, Library, Overload, overloaded
 from replay.cel.declare.macros import UNUSED, Macro, MacroError, expand_map, receiver
 from replay.cel.release import Release
 from replay.cel.value.bounds import Steps, check_elements
@@ -249,19 +249,12 @@ def _sort_by(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) 
 LIST_EXTENSIONS = Library(
     name="cel.lib.ext.lists",
     functions=(
-        Function(
+        overloaded(
             "slice",
-            (
-                Overload(
-                    "list_slice",
-                    (_LIST, INT, INT),
-                    _LIST,
-                    member=True,
-                    implementation=_slice,
-                    cost_by_id=_output_cost,
-                    estimate=_slice_estimate,
-                ),
-            ),
+            ("list_slice", (_LIST, INT, INT), _LIST, _slice),
+            member=True,
+            cost_by_id=_output_cost,
+            estimate=_slice_estimate,
         ),
         Function(
             "flatten",
@@ -320,33 +313,19 @@ LIST_EXTENSIONS = Library(
             operand_trait=LISTER,
         ),
         _range_function(_range),
-        Function(
+        overloaded(
             "reverse",
-            (
-                Overload(
-                    "list_reverse",
-                    (_LIST,),
-                    _LIST,
-                    member=True,
-                    implementation=_reverse,
-                    cost_by_id=_output_cost,
-                    estimate=_reverse_estimate,
-                ),
-            ),
+            ("list_reverse", (_LIST,), _LIST, _reverse),
+            member=True,
+            cost_by_id=_output_cost,
+            estimate=_reverse_estimate,
         ),
-        Function(
+        overloaded(
             "distinct",
-            (
-                Overload(
-                    "list_distinct",
-                    (_LIST,),
-                    _LIST,
-                    member=True,
-                    implementation=_distinct,
-                    cost_by_id=_first_compare_cost,
-                    estimate=_distinct_estimate,
-                ),
-            ),
+            ("list_distinct", (_LIST,), _LIST, _distinct),
+            member=True,
+            cost_by_id=_first_compare_cost,
+            estimate=_distinct_estimate,
         ),
     ),
     macros=(Macro("sortBy", (2,), _sort_by),),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from replay.cel.declare.library import Function, Library, Messages, Overload
+from replay.cel.declare.library import Library, Messages, overloaded
 from replay.cel.value.concat import ConcatList
 from replay.cel.value.equality import value_equal
 from replay.cel.value.text import display
@@ -29,18 +29,11 @@ def escape_key(key: str) -> str:
 _JSONPATCH = Library(
     name="kubernetes.jsonpatch",
     functions=(
-        Function(
+        overloaded(
             "jsonpatch.escapeKey",
-            (
-                Overload(
-                    "string_jsonpatch_escapeKey_string",
-                    (STRING,),
-                    STRING,
-                    implementation=escape_key,
-                    cost=first_traversal,
-                    estimate=argument_estimate(sized=True),
-                ),
-            ),
+            ("string_jsonpatch_escapeKey_string", (STRING,), STRING, escape_key),
+            cost=first_traversal,
+            estimate=argument_estimate(sized=True),
         ),
     ),
 )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from replay.cel.declare.cost import REGEX_FACTOR, STRING_FACTOR, AstNode, CallEstimate, Range, regex_cost
-from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.declare.library import Library, overloaded
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import STRING, list_type, optional_type, struct_type
 from replay.cel.value.values import OPTIONAL_NONE, EvalError, OpaqueValue, OptionalValue, Value
@@ -162,36 +162,20 @@ def named_formats(server: KubernetesVersion) -> Library:
     return Library(
         name="kubernetes.format",
         functions=(
-            Function(
+            overloaded(
                 "validate",
-                (
-                    Overload(
-                        "format-validate",
-                        (FORMAT_TYPE, STRING),
-                        optional_type(list_type(STRING)),
-                        member=True,
-                        implementation=_validate,
-                        cost=_validate_cost,
-                        estimate=_validate_estimate,
-                    ),
-                ),
+                ("format-validate", (FORMAT_TYPE, STRING), optional_type(list_type(STRING)), _validate),
+                member=True,
+                cost=_validate_cost,
+                estimate=_validate_estimate,
             ),
-            Function(
+            overloaded(
                 "format.named",
-                (
-                    Overload(
-                        "format-named",
-                        (STRING,),
-                        optional_type(FORMAT_TYPE),
-                        implementation=partial(_named, formats_by_name),
-                        cost=nominal_cost,
-                    ),
-                ),
+                ("format-named", (STRING,), optional_type(FORMAT_TYPE), partial(_named, formats_by_name)),
+                cost=nominal_cost,
             ),
             *(
-                Function(
-                    f"format.{name}", (Overload(f"format.{name}", (), FORMAT_TYPE, implementation=_constant(value)),)
-                )
+                overloaded(f"format.{name}", (f"format.{name}", (), FORMAT_TYPE, _constant(value)))
                 for name, value in formats_by_name.items()
             ),
         ),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from replay.cel.ast import operator
 from replay.cel.ast.factory import ExprFactory
 from replay.cel.ast.tree import Expr
-from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.declare.library import Function, Library, Overload, overloaded
 from replay.cel.declare.macros import Expander, Macro, let, receiver, simple_name
 from replay.cel.release import Release
 from replay.cel.value.conversion import to_type
@@ -98,31 +98,12 @@ OPTIONAL_MACROS: Final = (
 OPTIONALS = Library(
     name="cel.lib.optional",
     functions=(
-        Function("optional.of", (Overload("optional_of", (_V,), _OPTIONAL, implementation=OptionalValue),)),
-        Function(
-            "optional.ofNonZeroValue",
-            (Overload("optional_ofNonZeroValue", (_V,), _OPTIONAL, implementation=_of_non_zero),),
-        ),
-        Function("optional.none", (Overload("optional_none", (), _OPTIONAL, implementation=lambda: OPTIONAL_NONE),)),
-        Function(
-            "value",
-            (
-                Overload(
-                    "optional_value", (_OPTIONAL,), _V, member=True, implementation=lambda optional: optional.get()
-                ),
-            ),
-        ),
-        Function(
-            "hasValue",
-            (
-                Overload(
-                    "optional_hasValue",
-                    (_OPTIONAL,),
-                    BOOL,
-                    member=True,
-                    implementation=lambda optional: optional.has_value,
-                ),
-            ),
+        overloaded("optional.of", ("optional_of", (_V,), _OPTIONAL, OptionalValue)),
+        overloaded("optional.ofNonZeroValue", ("optional_ofNonZeroValue", (_V,), _OPTIONAL, _of_non_zero)),
+        overloaded("optional.none", ("optional_none", (), _OPTIONAL, lambda: OPTIONAL_NONE)),
+        overloaded("value", ("optional_value", (_OPTIONAL,), _V, lambda optional: optional.get()), member=True),
+        overloaded(
+            "hasValue", ("optional_hasValue", (_OPTIONAL,), BOOL, lambda optional: optional.has_value), member=True
         ),
         Function("or", (Overload("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, member=True),)),
         Function("orValue", (Overload("optional_orValue_value", (_OPTIONAL, _V), _V, member=True),)),
@@ -143,16 +124,10 @@ OPTIONALS = Library(
                 Overload("optional_map_index_value", (optional_type(_MAP), _K), _OPTIONAL),
             ),
         ),
-        Function("last", (Overload("list_last", (_LIST,), _OPTIONAL, member=True, implementation=_last),)),
-        Function("first", (Overload("list_first", (_LIST,), _OPTIONAL, member=True, implementation=_first),)),
-        Function(
-            "optional.unwrap",
-            (Overload("optional_unwrap", (list_type(_OPTIONAL),), _LIST, implementation=_unwrap),),
-        ),
-        Function(
-            "unwrapOpt",
-            (Overload("optional_unwrapOpt", (list_type(_OPTIONAL),), _LIST, member=True, implementation=_unwrap),),
-        ),
+        overloaded("last", ("list_last", (_LIST,), _OPTIONAL, _last), member=True),
+        overloaded("first", ("list_first", (_LIST,), _OPTIONAL, _first), member=True),
+        overloaded("optional.unwrap", ("optional_unwrap", (list_type(_OPTIONAL),), _LIST, _unwrap)),
+        overloaded("unwrapOpt", ("optional_unwrapOpt", (list_type(_OPTIONAL),), _LIST, _unwrap), member=True),
     ),
     types=(optional_type(DYN),),
     macros=OPTIONAL_MACROS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from replay.cel.declare.cost import ONE
-from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.declare.library import Function, Implementation, Library, overloaded
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, DOUBLE, INT, STRING, Type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
@@ -90,20 +90,11 @@ def _computed(operation: Callable[[Quantity, Quantity], Quantity]) -> Implementa
 
 
 def _member(name: str, *rows: tuple[str, Sequence[Type], Type, Implementation]) -> Function:
-    return Function(
-        name,
-        tuple(
-            Overload(id_, tuple(args), result, member=True, implementation=body, cost=nominal_cost)
-            for id_, args, result, body in rows
-        ),
-    )
+    return overloaded(name, *rows, member=True, cost=nominal_cost)
 
 
 def _global(name: str, id_: str, result: Type, body: Implementation) -> Function:
-    return Function(
-        name,
-        (Overload(id_, (STRING,), result, implementation=body, cost=first_traversal, estimate=argument_estimate()),),
-    )
+    return overloaded(name, (id_, (STRING,), result, body), cost=first_traversal, estimate=argument_estimate())
 
 
 _Q = QUANTITY_TYPE
@@ -114,14 +105,7 @@ QUANTITY = Library(
     functions=(
         _global("quantity", "string_to_quantity", _Q, _parse),
         _global("isQuantity", "is_quantity_string", BOOL, _is_quantity),
-        Function(
-            "sign",
-            (
-                Overload(
-                    "quantity_sign", (_Q,), INT, implementation=lambda value: value.quantity.sign, cost=nominal_cost
-                ),
-            ),
-        ),
+        overloaded("sign", ("quantity_sign", (_Q,), INT, lambda value: value.quantity.sign), cost=nominal_cost),
         _member("isGreaterThan", ("quantity_is_greater_than", (_Q, _Q), BOOL, lambda a, b: a.compare_to(b) == 1)),
         _member("isLessThan", ("quantity_is_less_than", (_Q, _Q), BOOL, lambda a, b: a.compare_to(b) == -1)),
         _member("compareTo", ("quantity_compare_to", (_Q, _Q), INT, QuantityValue.compare_to)),

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from replay.cel.declare.cost import AstNode, CallEstimate, Range, pattern_estimate
-from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.declare.library import Function, Library, Overload, overloaded
 from replay.cel.value.bounds import MAX_TEXT, UndeterminedError
 from replay.cel.value.regexp import compile_pattern, found, matchable
 from replay.cel.value.types import INT, STRING, list_type, optional_type
@@ -47,42 +47,20 @@ def _estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate |
 REGEX = Library(
     name="kubernetes.regex",
     functions=(
-        Function(
+        overloaded(
             "find",
-            (
-                Overload(
-                    "string_find_string",
-                    (STRING, STRING),
-                    STRING,
-                    member=True,
-                    implementation=_find,
-                    cost=pattern_cost,
-                    estimate=_estimate,
-                ),
-            ),
+            ("string_find_string", (STRING, STRING), STRING, _find),
+            member=True,
+            cost=pattern_cost,
+            estimate=_estimate,
         ),
-        Function(
+        overloaded(
             "findAll",
-            (
-                Overload(
-                    "string_find_all_string",
-                    (STRING, STRING),
-                    list_type(STRING),
-                    member=True,
-                    implementation=_find_all,
-                    cost=pattern_cost,
-                    estimate=_estimate,
-                ),
-                Overload(
-                    "string_find_all_string_int",
-                    (STRING, STRING, INT),
-                    list_type(STRING),
-                    member=True,
-                    implementation=_find_all,
-                    cost=pattern_cost,
-                    estimate=_estimate,
-                ),
-            ),
+            ("string_find_all_string", (STRING, STRING), list_type(STRING), _find_all),
+            ("string_find_all_string_int", (STRING, STRING, INT), list_type(STRING), _find_all),
+            member=True,
+            cost=pattern_cost,
+            estimate=_estimate,
         ),
     ),
 )

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from replay.cel.declare.cost import ONE
-from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.declare.library import Function, Implementation, Library, overloaded
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, INT, STRING, Type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
@@ -155,7 +155,7 @@ def _int64(number: int) -> int:
 
 
 def _member(name: str, id_: str, args: tuple[Type, ...], result: Type, body: Implementation) -> Function:
-    return Function(name, (Overload(id_, args, result, member=True, implementation=body, cost=nominal_cost),))
+    return overloaded(name, (id_, args, result, body), member=True, cost=nominal_cost)
 
 
 _S = SEMVER_TYPE
@@ -163,47 +163,19 @@ _S = SEMVER_TYPE
 SEMVER = Library(
     name="kubernetes.Semver",
     functions=(
-        Function(
+        overloaded(
             "semver",
-            (
-                Overload(
-                    "string_to_semver",
-                    (STRING,),
-                    _S,
-                    implementation=_parse,
-                    cost=first_traversal,
-                    estimate=argument_estimate(),
-                ),
-                Overload(
-                    "string_bool_to_semver",
-                    (STRING, BOOL),
-                    _S,
-                    implementation=_parse,
-                    cost=first_traversal,
-                    estimate=argument_estimate(),
-                ),
-            ),
+            ("string_to_semver", (STRING,), _S, _parse),
+            ("string_bool_to_semver", (STRING, BOOL), _S, _parse),
+            cost=first_traversal,
+            estimate=argument_estimate(),
         ),
-        Function(
+        overloaded(
             "isSemver",
-            (
-                Overload(
-                    "is_semver_string",
-                    (STRING,),
-                    BOOL,
-                    implementation=_is_semver,
-                    cost=first_traversal,
-                    estimate=argument_estimate(),
-                ),
-                Overload(
-                    "is_semver_string_bool",
-                    (STRING, BOOL),
-                    BOOL,
-                    implementation=_is_semver,
-                    cost=first_traversal,
-                    estimate=argument_estimate(),
-                ),
-            ),
+            ("is_semver_string", (STRING,), BOOL, _is_semver),
+            ("is_semver_string_bool", (STRING, BOOL), BOOL, _is_semver),
+            cost=first_traversal,
+            estimate=argument_estimate(),
         ),
         _member(
             "isGreaterThan", "semver_is_greater_than", (_S, _S), BOOL, lambda a, b: a.version.compare(b.version) == 1

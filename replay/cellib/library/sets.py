@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.cel.declare.cost import ONE, CallEstimate, CallEstimator, sizer_size
-from replay.cel.declare.library import CallCost, Function, Library, Overload
+from replay.cel.declare.library import CallCost, Library, overloaded
 from replay.cel.value.bounds import Steps
 from replay.cel.value.equality import contains, elements
 from replay.cel.value.types import BOOL, list_type, type_param
@@ -42,18 +42,11 @@ def _estimate(factor: int) -> CallEstimator:
 SETS = Library(
     name="cel.lib.ext.sets",
     functions=tuple(
-        Function(
+        overloaded(
             f"sets.{name}",
-            (
-                Overload(
-                    f"list_sets_{name}_list",
-                    (_LIST, _LIST),
-                    BOOL,
-                    implementation=body,
-                    cost_by_id=_cost(factor),
-                    estimate=_estimate(factor),
-                ),
-            ),
+            (f"list_sets_{name}_list", (_LIST, _LIST), BOOL, body),
+            cost_by_id=_cost(factor),
+            estimate=_estimate(factor),
         )
         for name, body, factor in (
             ("contains", _contains, 1),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from replay.cel.ast.tree import Const
 from replay.cel.declare.cost import STRING_FACTOR, UNBOUNDED, AstNode, CallEstimate, CallEstimator, Range, fixed
-from replay.cel.declare.library import CallCost, Function, Implementation, Library, Overload
+from replay.cel.declare.library import CallCost, Function, Implementation, Library, overloaded
 from replay.cel.release import Release
 from replay.cel.value.bounds import check_elements, check_text, joined
 from replay.cel.value.equality import elements
@@ -168,13 +168,7 @@ def _members(
     *rows: tuple[str, Sequence[Type], Type, Implementation],
     estimate: CallEstimator | None = None,
 ) -> Function:
-    return Function(
-        name,
-        tuple(
-            Overload(id_, tuple(args), result, member=True, implementation=body, cost=cost, estimate=estimate)
-            for id_, args, result, body in rows
-        ),
-    )
+    return overloaded(name, *rows, member=True, cost=cost, estimate=estimate)
 
 
 def _replace_estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
@@ -291,7 +285,7 @@ STRINGS = Library(
             estimate=receiver_estimate,
         ),
         _format(format_string),
-        Function("strings.quote", (Overload("strings_quote", (STRING,), STRING, implementation=_quote),)),
+        overloaded("strings.quote", ("strings_quote", (STRING,), STRING, _quote)),
         _members(
             "join",
             result_double_traversal,

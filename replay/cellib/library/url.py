@@ -8,7 +8,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from replay.cel.declare.cost import ONE
-from replay.cel.declare.library import Function, Implementation, Library, Overload
+from replay.cel.declare.library import Function, Implementation, Library, overloaded
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, STRING, list_type, map_type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
@@ -64,33 +64,19 @@ def _query(value: URLValue) -> dict[str, list[str]]:
 
 
 def _part(name: str, id_: str, part: Callable[[ParsedURL], str]) -> Function:
-    overload = Overload(
-        id_,
-        (URL_TYPE,),
-        STRING,
-        member=True,
-        implementation=lambda value: from_bytes(part(value.url)),
-        cost=nominal_cost,
-    )
-    return Function(name, (overload,))
+    row = (id_, (URL_TYPE,), STRING, lambda value: from_bytes(part(value.url)))
+    return overloaded(name, row, member=True, cost=nominal_cost)
 
 
 def _parsers(parse: Implementation, is_url: Implementation) -> tuple[Function, Function]:
     return (
-        Function(
+        overloaded(
             "url",
-            (
-                Overload(
-                    "string_to_url",
-                    (STRING,),
-                    URL_TYPE,
-                    implementation=parse,
-                    cost=first_traversal,
-                    estimate=argument_estimate(sized=True),
-                ),
-            ),
+            ("string_to_url", (STRING,), URL_TYPE, parse),
+            cost=first_traversal,
+            estimate=argument_estimate(sized=True),
         ),
-        Function("isURL", (Overload("is_url_string", (STRING,), BOOL, implementation=is_url),)),
+        overloaded("isURL", ("is_url_string", (STRING,), BOOL, is_url)),
     )
 
 
@@ -103,18 +89,11 @@ URL = Library(
         _part("getHostname", "url_get_hostname", lambda url: url.hostname),
         _part("getPort", "url_get_port", lambda url: url.port),
         _part("getEscapedPath", "url_get_escaped_path", lambda url: url.escaped_path),
-        Function(
+        overloaded(
             "getQuery",
-            (
-                Overload(
-                    "url_get_query",
-                    (URL_TYPE,),
-                    map_type(STRING, list_type(STRING)),
-                    member=True,
-                    implementation=_query,
-                    cost=nominal_cost,
-                ),
-            ),
+            ("url_get_query", (URL_TYPE,), map_type(STRING, list_type(STRING)), _query),
+            member=True,
+            cost=nominal_cost,
         ),
     ),
     equality={URL_TYPE.name: ONE},

@@ -8,7 +8,7 @@ import hashlib
 import zlib
 from typing import Any
 
-from replay.cel.declare.library import Function, Implementation, Library, Overload, VariableDecl
+from replay.cel.declare.library import Function, Implementation, Library, VariableDecl, overloaded
 from replay.cel.value.bounds import MAX_TEXT, UndeterminedError
 from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
 from replay.cel.value.text import type_name
@@ -117,8 +117,8 @@ def _digest(algorithm: str) -> Implementation:
 def _hash(name: str) -> tuple[Function, Function]:
     body = _digest(name)
     return (
-        Function(name, (Overload(f"{name}_string_non_prefixed", (STRING,), STRING, implementation=body),)),
-        Function(f"hash.{name}", (Overload(f"{name}_string_prefixed", (STRING,), STRING, implementation=body),)),
+        overloaded(name, (f"{name}_string_non_prefixed", (STRING,), STRING, body)),
+        overloaded(f"hash.{name}", (f"{name}_string_prefixed", (STRING,), STRING, body)),
     )
 
 
@@ -165,29 +165,20 @@ def _objects_to_map(keys: Value, values: Value, key_name: str, value_name: str) 
 
 def _objects(name: str, overload: str) -> Function:
     args = (list_type(DYN), list_type(DYN), STRING, STRING)
-    return Function(name, (Overload(overload, args, map_type(DYN, DYN), implementation=_objects_to_map),))
+    return overloaded(name, (overload, args, map_type(DYN, DYN), _objects_to_map))
 
 
 DATA = Library(
     name="kyverno.data",
     functions=(
-        Function(
-            "unmarshal",
-            (Overload("unmarshal_string_dyn", (_JSON, DYN), DYN, member=True, implementation=_unmarshal),),
-        ),
-        Function(
-            "marshal", (Overload("marshal_dyn_string", (_JSON, DYN), STRING, member=True, implementation=_marshal),)
-        ),
-        Function(
-            "parse", (Overload("parse_string_dyn", (_YAML, STRING), DYN, member=True, implementation=_parse_yaml),)
-        ),
+        overloaded("unmarshal", ("unmarshal_string_dyn", (_JSON, DYN), DYN, _unmarshal), member=True),
+        overloaded("marshal", ("marshal_dyn_string", (_JSON, DYN), STRING, _marshal), member=True),
+        overloaded("parse", ("parse_string_dyn", (_YAML, STRING), DYN, _parse_yaml), member=True),
         *_hash("md5"),
         *_hash("sha1"),
         *_hash("sha256"),
-        Function(
-            "gzip.decompress", (Overload("decompress_bytes_string", (BYTES,), STRING, implementation=_decompress),)
-        ),
-        Function("gzip.compress", (Overload("compress_any_bytes", (DYN,), BYTES, implementation=_compress),)),
+        overloaded("gzip.decompress", ("decompress_bytes_string", (BYTES,), STRING, _decompress)),
+        overloaded("gzip.compress", ("compress_any_bytes", (DYN,), BYTES, _compress)),
         _objects("listObjToMap", "list_of_object_to_map_non_prefixed"),
         _objects("transform.listObjToMap", "list_of_object_to_map_prefixed"),
     ),

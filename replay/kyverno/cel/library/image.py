@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.declare.library import Function, Library, overloaded
 from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, STRING, Type, opaque_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
@@ -129,11 +129,11 @@ def _separated(reference: ImageReference) -> str:
 
 def _member(name: str, overload: str, result: Type, part: Callable[[ImageReference], Value]) -> Function:
     body = lambda image: part(image.reference)  # noqa: E731 - a wrapper of one expression
-    return Function(name, (Overload(overload, (_IMAGE,), result, member=True, implementation=body),))
+    return overloaded(name, (overload, (_IMAGE,), result, body), member=True)
 
 
 def _of_text(name: str, overload: str, result: Type, body: Callable[[str], Value]) -> Function:
-    return Function(name, (Overload(overload, (STRING,), result, implementation=body),))
+    return overloaded(name, (overload, (STRING,), result, body))
 
 
 IMAGE = Library(

@@ -6,7 +6,7 @@ from typing import Final
 
 from replay.cel.ast.factory import ExprFactory
 from replay.cel.ast.tree import Expr
-from replay.cel.declare.library import Function, Library, Overload, VariableDecl
+from replay.cel.declare.library import Function, Library, Overload, VariableDecl, overloaded
 from replay.cel.declare.macros import Macro
 from replay.cel.value.bounds import UndeterminedError
 from replay.cel.value.timestamp import NANOS, Duration, Timestamp, field
@@ -77,28 +77,23 @@ def _truncate(instant: Timestamp, step: Duration) -> Timestamp:
 
 
 def _randoms(name: str, suffix: str) -> Function:
-    return Function(
+    return overloaded(
         name,
-        (
-            Overload(f"random_string_{suffix}", (STRING,), STRING, implementation=_random),
-            Overload(f"random_string_default_expr_{suffix}", (), STRING, implementation=_random),
-        ),
+        (f"random_string_{suffix}", (STRING,), STRING, _random),
+        (f"random_string_default_expr_{suffix}", (), STRING, _random),
     )
 
 
 MOMENT = Library(
     name="kyverno.moment",
     functions=(
-        Function("math.round", (Overload("math_round_float_int", (DOUBLE, INT), DOUBLE, implementation=_round),)),
+        overloaded("math.round", ("math_round_float_int", (DOUBLE, INT), DOUBLE, _round)),
         Function("time.now", (Overload("time_now", (), TIMESTAMP),)),
-        Function("time.toCron", (Overload("time_to_cron", (TIMESTAMP,), STRING, implementation=_cron),)),
-        Function(
-            "time.truncate",
-            (Overload("time_truncate", (TIMESTAMP, DURATION), TIMESTAMP, implementation=_truncate),),
-        ),
+        overloaded("time.toCron", ("time_to_cron", (TIMESTAMP,), STRING, _cron)),
+        overloaded("time.truncate", ("time_truncate", (TIMESTAMP, DURATION), TIMESTAMP, _truncate)),
         _randoms("random", "non_prefixed"),
         _randoms("random.random", "prefixed"),
-        Function("x509.decode", (Overload("x509_decode_string", (STRING,), DYN, implementation=_certificate),)),
+        overloaded("x509.decode", ("x509_decode_string", (STRING,), DYN, _certificate)),
     ),
     variables=(VariableDecl(NOW, TIMESTAMP),),
     macros=(Macro("now", (0,), _now),),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from replay.cel.declare.library import Function, Library, Messages, Overload, VariableDecl
+from replay.cel.declare.library import Function, Library, Messages, VariableDecl, overloaded
 from replay.cel.value.text import display
 from replay.cel.value.types import STRING, list_type, struct_type
 from replay.cel.value.values import EvalError, ObjectValue, Value
@@ -60,7 +60,7 @@ def _service_account(user: str) -> NativeObject:
 
 
 def _function(name: str, overload: str) -> Function:
-    return Function(name, (Overload(overload, (STRING,), _SERVICE_ACCOUNT, implementation=_service_account),))
+    return overloaded(name, (overload, (STRING,), _SERVICE_ACCOUNT, _service_account))
 
 
 NATIVE = Library(
