@@ -60,7 +60,7 @@ def report_of(segment: Segment, files: Sequence[LogFile], known_files: int) -> I
 def refusal_of_nothing(rejects: Rejects) -> str:
     """Return the reason why a log without any event is refused."""
     if not rejects.total:
-        return "no audit event: the log is empty"
+        return "no audit event: the log is empty or cut off"
     reason, count = rejects.counts.most_common(1)[0]
     reason_text = f"no audit event: {count} of {rejects.total} unusable lines are `{reason}` ({EXPLANATIONS[reason]})"
     fields = beginning(rejects.examples[reason][0].text)

@@ -238,9 +238,9 @@ def _sensitive(needs: Needs, others: Need, *, secrets: bool) -> Iterator[AuditRu
 
 
 def _rest() -> Iterator[AuditRule]:
-    yield AuditRule(NONE, non_resource_urls=(ANY,), comment="admission is not asked about these")
+    yield AuditRule(NONE, non_resource_urls=(ANY,), comment="admission does not run for these")
     connects = tuple(f"*/{subresource}" for subresource in CONNECT_SUBRESOURCES)
-    yield AuditRule(METADATA, resources=(("", connects),), comment="admission is asked about these whatever their verb")
+    yield AuditRule(METADATA, resources=(("", connects),), comment="admission runs for these with every verb")
     yield AuditRule(NONE, READS, comment="nor about reads; without this rule they are audited too")
     yield AuditRule(METADATA, comment="the rest is counted, and decided where no body is read")
 

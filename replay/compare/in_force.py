@@ -428,7 +428,7 @@ def _between(signs: Sequence[Evidence], place: int) -> tuple[int, int]:
 
 _CAUSES = {
     PolicyState.NEVER: "the policy was not in force",
-    PolicyState.SERVERS: "the API server that answered had other manifests than the others",
+    PolicyState.SERVERS: "the API server that answered had different manifests from the others",
     PolicyState.CHANGED: "the policy had another text at the time",
 }
 

@@ -75,7 +75,7 @@ class Exporter(Struct, frozen=True, dict=True):
     def _chain(self) -> Chain:
         job = self.job
         if job.workspaces is not None:
-            raise ReplayError("a case has one set of policies: none is written of a request to a workspace of kcp")
+            raise ReplayError("a case has one set of policies, so a request to a kcp workspace cannot be exported")
         authorizer = recording(job.authorizer)
         sets, discovery = job.distinct_sets, job.cluster.discovery
         return Chain(sets, job.version, discovery, job.schemas, authorizer=authorizer, versions=job.versions)
@@ -175,8 +175,8 @@ class Exporter(Struct, frozen=True, dict=True):
         """Raise UnrepresentableError unless the case has the same decision as the request."""
         differences = self._differences(exported, case)
         if differences:
-            hint = "; what is hidden matters to it, --no-redact shows it" if self._matters(exported) else ""
-            raise UnrepresentableError(f"the case would be decided otherwise: {differences[0]}{hint}")
+            hint = "; it depends on a redacted value, use --no-redact" if self._matters(exported) else ""
+            raise UnrepresentableError(f"the case would have another decision: {differences[0]}{hint}")
 
     def _matters(self, exported: Exported) -> bool:
         return self.redact and exported.original.resource.resource == SECRETS
@@ -318,7 +318,7 @@ def written(exported: Exported, case: dict[str, JSON], form: CaseForm, beside: P
             report = run_tests(CaseOptions(paths=(Path(directory),), policies=policies))
         for result in report.results:
             if result.lines:
-                raise UnrepresentableError(f"the form has no place for something that matters: {result.lines[0]}")
+                raise UnrepresentableError(f"this form cannot hold the case: {result.lines[0]}")
     return files
 
 

@@ -126,15 +126,15 @@ def health_notes(store: Store, job: Job) -> tuple[str, ...]:
 def _gaps(job: Job) -> Iterator[str]:
     """Yield the gaps that the log itself shows (`replay.reconstruct.trust`)."""
     if not job.trust.is_whole:
-        yield "the log has gaps: updates replace versions of objects that no request in it stored; histories are not trusted"
+        yield "the log has gaps: updates replace object versions that no request in the log stored. The histories of objects are not used"
     elif job.trust.distrusted:
         names = ", ".join(sorted(map(str, job.trust.distrusted)))
-        yield f"the log has gaps in the history of {names}: these histories are not trusted"
+        yield f"the log has gaps in the history of {names}. These histories are not used"
 
 
 def _silences(store: Store) -> Iterator[str]:
     for since, until in store.answer("log_silences", at_least=SILENCE):
-        yield f"nothing is logged from {_clock(since)} to {_clock(until)}: a part of the log may be missing"
+        yield f"the log has no events from {_clock(since)} to {_clock(until)}. A part of the log may be missing"
 
 
 def _files(store: Store) -> Iterator[str]:
@@ -145,9 +145,9 @@ def _files(store: Store) -> Iterator[str]:
     files = store.answer("log_files")
     overlapping = sum(later[1] < earlier[2] - MICROSECONDS for earlier, later in pairwise(files))
     if overlapping:
-        yield f"{overlapping + 1} files overlap in time, as those of several API servers do; requests are ordered by time"
+        yield f"{overlapping + 1} files overlap in time, as files of several API servers do. Requests are ordered by time"
     elif [row[0] for row in files] != sorted(row[0] for row in files):
-        yield "the order of the files by name is not that of time; requests are ordered by time"
+        yield "the file names are not in the order of time. Requests are ordered by time"
 
 
 def _clocks(store: Store) -> Iterator[str]:
@@ -156,7 +156,7 @@ def _clocks(store: Store) -> Iterator[str]:
             where = f"of {Path(file).name} and {Path(other).name}" if file != other else f"within {Path(file).name}"
             yield (
                 f"the clocks {where} differ by {apart / MICROSECONDS:.1f} s or more, as {requests} requests show: "
-                "what depends on the order of their times is not decided"
+                "verdicts that depend on the order of their events are undetermined"
             )
 
 
@@ -168,7 +168,7 @@ def _bindings(store: Store, job: Job) -> Iterator[str]:
         more = f" and {len(shown) - NAMED} more" if len(shown) > NAMED else ""
         yield (
             f"the log creates or deletes objects of the baseline through the API ({', '.join(shown[:NAMED])}{more}): they decide "
-            "only while they are there; what the candidate alone denies outside that time is the bootstrap gap"
+            "only while they exist. Denials by the candidate alone outside that time are the bootstrap gap"
         )
     since: dict[tuple[str, str], int] = {}
     for resource, name, *_, answered in store.answer("written_policies"):
@@ -179,8 +179,8 @@ def _bindings(store: Store, job: Job) -> Iterator[str]:
         shown = [f"{name} of {resource} from {_clock(at)} on" for resource, name, at in written[:NAMED]]
         more = f" and {len(written) - NAMED} more" if len(written) > NAMED else ""
         yield (
-            f"the log itself writes {', '.join(shown)}{more} through the API: both sets are taken to be in force throughout, "
-            "what that changed is in no verdict (`replay verify` shows it)"
+            f"the log itself writes {', '.join(shown)}{more} through the API: both sets count as in force for the whole log, "
+            "so no verdict includes this change (`replay verify` shows it)"
         )
 
 
@@ -202,8 +202,8 @@ def _snapshot(store: Store, job: Job) -> Iterator[str]:
     other_objects = sum(shown[key] not in logged[key] for key in compared)
     if other_objects > len(compared) // 2:
         yield (
-            f"{other_objects} of {len(compared)} objects that both have are others in the snapshot than in the log: "
-            "it is of another cluster, or of another time"
+            f"{other_objects} of {len(compared)} objects have another uid in the snapshot than in the log: "
+            "the snapshot is from another cluster, or from another time"
         )
 
 
@@ -247,7 +247,7 @@ def newly_asked(
                 )
                 if requests and webhook.name not in asked:
                     yield (
-                        f"`{webhook.name}` is static in the candidate, so it is also asked about policies and webhook configurations:"
+                        f"`{webhook.name}` is static in the candidate, so the server also calls it for policies and webhook configurations:"
                         f" {requests:,} of the log's requests, and its answer is not known"
                     )
 
@@ -298,6 +298,6 @@ def webhooks_not_called(store: Store, sets: tuple[ManifestSet, ManifestSet], dis
     if requests:
         named = ", ".join(f"`{name}`" for name in sorted(names))
         yield (
-            f"the server of the candidate asks no webhook about reviews of tokens and access: that of the baseline may have asked {named}"
-            f" about {requests:,} requests"
+            f"the API server of the candidate calls no webhook for reviews of tokens and access. That of the baseline may have called "
+            f"{named} for {requests:,} requests"
         )

@@ -180,7 +180,9 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
     sides = ((scenario.current, versions.current), (scenario.candidate, versions.candidate))
     told = ((path, version_contradiction(path, minor)) for path, minor in sides if path is not None)
     hints += (f"{path}: {text}" for path, text in told if text)
-    hints += (f"{each.unseen}: authorization is taken as the log has it" for each in authorization if each.unseen)
+    hints += (
+        f"{each.unseen}: the authorization decisions of the log are used" for each in authorization if each.unseen
+    )
     others = [obj for each in (files.current, candidate) if each is not None for obj in each.others]
     kinds = deciding_kinds(each for each in (current, planned_set) if each is not None)
     current, planned_set = (
@@ -252,4 +254,4 @@ def _idle_texts(others: Iterable[JSON], kinds: frozenset[GroupKind]) -> Iterator
     counts = sorted(Counter(idle.values()).items(), key=lambda each: (-each[1], each[0]))
     if counts:
         listed = ", ".join(f"{count} {kind}" for kind, count in counts)
-        yield f"left out of the bundle, for nothing about the requests of the log depends on them: {listed}"
+        yield f"skipped in the bundle, because no request of the log depends on them: {listed}"

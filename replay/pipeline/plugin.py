@@ -408,7 +408,7 @@ def plugin_results(
     except ManifestError as error:
         raise ManifestError(error.message, path=str(config)) from error
     if not cases and not scenario.logs and scenario.store is None:
-        raise ReplayError("nothing to ask: give a log, or requests with --cases")
+        raise ReplayError("no requests: give a log, or requests with --cases")
     world = PluginWorld(plugin_config, read_snapshot(scenario.cluster) if scenario.cluster is not None else ())
     if scenario.logs or scenario.store is not None:
         yield from recorded_results(plugin, world, logged_requests(scenario, progress))

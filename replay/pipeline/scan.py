@@ -75,9 +75,7 @@ def scan(scenario: Scenario, options: ScanOptions, progress: Progress) -> Scan:
         raise ReplayError("no candidate set: give --candidate, or --add with a policy on top of --current")
     manifests = manifests_of(scenario)
     if manifests.folders is not None:
-        raise ReplayError(
-            "what is at rest in workspaces of kcp cannot be asked about: give the set and the objects of one"
-        )
+        raise ReplayError("scan does not support several kcp workspaces: give the set and the objects of one workspace")
     writers: Writers = {}
     if scenario.logs or scenario.store is not None:
         with store_of(scenario, progress) as store:

@@ -29,7 +29,7 @@ def conversion_lines(
         return
     out = configuration.parent
     yield f"{configuration}: names the directories below {server_directory}; next:"
-    yield f"  replay run LOG --current NOW --candidate {out}   what the API objects did not see, before they were there or while they were gone"
+    yield f"  replay run LOG --current NOW --candidate {out}   requests that the API objects miss before they exist or while they are deleted"
     yield f"  copy {out} to {server_directory} of each API server, start it with"
     yield f"  --admission-control-config-file={server_directory}/{configuration.name}, then delete the objects in the API"
 

@@ -159,7 +159,7 @@ def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
 def _verdict(explained: Explained) -> str:
     request = explained.request
     if request.reached is Reached.FAILED_BEFORE:
-        return inert(f"No validating policy was asked: {request.reached_reason}.")
+        return inert(f"No validating policy evaluated the request: {request.reached_reason}.")
     decisions = [f"{each.name}: {_text_of(explained, each.decision)}" for each in explained.sets]
     denial = explained.observed.denial
     observation = (
@@ -225,13 +225,13 @@ def _knowledge(explained: Explained) -> Section:
         lines += _known("object before mutation", "reconstructed", attributes_before.object)
     lines += [line for missing in attributes.missing for line in _known(missing.path, "missing", missing)]
     reached = {
-        Reached.VALIDATION: "It came to the validating policies",
-        Reached.FAILED_BEFORE: "It did not come to the validating policies",
+        Reached.VALIDATION: "The request reached the validating policies",
+        Reached.FAILED_BEFORE: "The request did not reach the validating policies",
         Reached.UNKNOWN: "It is not known whether the request reached the validating policies",
     }[request.reached]
     lead = f"{reached}: {request.reached_reason}." if request.reached_reason else f"{reached}."
     text = "\n".join(map(inert, (*lines, "request, userInfo: recorded", *request.notes)))
-    return Section("known", "What was known", inert(lead), (Listing("", text),))
+    return Section("known", "What is known", inert(lead), (Listing("", text),))
 
 
 def _known(name: str, basis: str, value: Any) -> Iterator[str]:
@@ -288,7 +288,7 @@ def _decision(explained: Explained, each: SetExplanation) -> Section:
         *(f"annotation {text(key)}: {text(value)}" for key, value in sorted(decision.audit_annotations.items())),
         *(f"patch by {entry.policy}: {_json(explained.concealer.patch(entry.patch))}" for entry in decision.mutated),
         *(
-            f"{'asked' if call.answer else 'would call'} the {call.phase} webhook {call.webhook} ({call.configuration})"
+            f"{'called' if call.answer else 'would call'} the {call.phase} webhook {call.webhook} ({call.configuration})"
             for call in decision.webhooks
         ),
     ]
@@ -297,9 +297,9 @@ def _decision(explained: Explained, each: SetExplanation) -> Section:
     matching = sum(policy.matches for policy in each.policies)
     lead = f"{matching} of {plural(len(each.policies), 'policy', 'policies')} match."
     if not each.policies and each.webhooks:
-        lead = "No policy of the set is asked; its webhooks are."
+        lead = "The set has no policies, only webhooks."
     if decision.verdict is Verdict.NOT_REACHED:
-        lead = "No policy of the set decides anything about a request that fails before."
+        lead = "The request fails before the policies run."
     return Section(f"{each.name}-set", title, lead, blocks, _TONES.get(decision.verdict, Tone.GOOD))
 
 

@@ -54,7 +54,7 @@ def _line(finding: Finding) -> str:
     message = "\n    ".join((first_line, *others))
     if finding.severity is Severity.INFO:
         message = f"{first_line} (needs no action)"
-    fix = f"\n    to mend it: {finding.fix}" if finding.fix else ""
+    fix = f"\n    fix: {finding.fix}" if finding.fix else ""
     return f"{_place(finding)}: {finding.severity.value}: {subject}{message} [{finding.name}]{mark}{fix}"
 
 
@@ -166,8 +166,8 @@ def _help(name: str) -> str:
     if name == SERVER:
         return "The API server refuses this, and does not start with it. The message is that of the server."
     return (
-        f"The API server accepts this: {REASONS.get(name, name)}. Where it is meant, `# replay: silence {name}` in the document"
-        " silences it."
+        f"The API server accepts this: {REASONS.get(name, name)}. If this is intended, add `# replay: silence {name}` to the "
+        "document."
     )
 
 

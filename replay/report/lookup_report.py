@@ -193,12 +193,14 @@ def lasting(decisions: Sequence[PastDecision], end: int) -> Lasting:
     times = sorted({each.at for each in decisions})
     quiet = max(end - times[-1], 0)
     if len(times) == 1:
-        return Lasting(None, f"once, {span(quiet)} before the end")
+        return Lasting(None, f"once, {span(quiet)} before the end of the log")
     longest = max(later - earlier for earlier, later in pairwise(times))
     if quiet <= longest:
-        return Lasting(True, f"still happens: last {span(quiet)} before the end; the longest pause was {span(longest)}")
+        return Lasting(
+            True, f"still happens: last {span(quiet)} before the end of the log, longest pause {span(longest)}"
+        )
     return Lasting(
-        False, f"no longer happens: none in the last {span(quiet)}; the longest pause before was {span(longest)}"
+        False, f"no longer happens: none in the last {span(quiet)}, longest pause before that {span(longest)}"
     )
 
 

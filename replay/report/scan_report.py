@@ -99,9 +99,9 @@ def scan_screen(scan: Scan) -> Document:
 
 def _facts(scan: Scan) -> Iterable[Fact]:
     shown = sum(each.is_shown for each in scan.objects)
-    whom = f"{number(shown)} as their last writer in the log, the others as {inert(scan.named_user)}"
+    whom = f"{number(shown)} by the user who last wrote them in the log, the others by {inert(scan.named_user)}"
     yield Fact(
-        "Objects", number(len(scan.objects)), whom if scan.operation != _BACKGROUND else "as created without a user"
+        "Objects", number(len(scan.objects)), whom if scan.operation != _BACKGROUND else "created without a user"
     )
     newly = sum(not each.current.denials for each in scan.breaches)
     in_force = f"{number(newly)} of these are not {_done(scan)} by the baseline"

@@ -230,8 +230,8 @@ class Nothing(NamedTuple):
 
 
 NOTHINGS = [
-    Nothing("empty", b"", "no audit event: the log is empty"),
-    Nothing("blank", b"\n\n", "no audit event: the log is empty"),
+    Nothing("empty", b"", "no audit event: the log is empty or cut off"),
+    Nothing("blank", b"\n\n", "no audit event: the log is empty or cut off"),
     Nothing(
         "YAML",
         b"kind: Pod\n",

@@ -299,7 +299,7 @@ def test_a_file_that_nobody_gave(tmp_path: Path) -> None:
     unseen = f"{path}: --authorization-config names /etc/kubernetes/ok.yaml, which is not beside the set"
     manifests = manifests_of(Scenario((), current=tmp_path / "set", candidate=tmp_path / "set"))
     assert all(each.is_empty for each in manifests.authorization)
-    assert manifests.hints == (f"{unseen}: authorization is taken as the log has it",)
+    assert manifests.hints == (f"{unseen}: the authorization decisions of the log are used",)
     with pytest.raises(ReplayError) as raised:
         load_oracle(AuthorizationScenario(tmp_path / "set", None))
     assert str(raised.value) == f"{unseen}: put it there, under its name"

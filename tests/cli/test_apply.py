@@ -36,7 +36,7 @@ apiVersion: v1
 kind: Service
 metadata: {name: operator, namespace: system}
 """
-LEFT = "left out of the bundle, for nothing about the requests of the log depends on them: 1 Deployment, 1 Service"
+LEFT = "skipped in the bundle, because no request of the log depends on them: 1 Deployment, 1 Service"
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_cases_are_answered_in_their_order(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         pytest.param(["get", "pods"], "say what and who", id="nobody"),
-        pytest.param(["get", "pods", "--as", "a"], "nothing to ask", id="no set"),
+        pytest.param(["get", "pods", "--as", "a"], "no set: give --current", id="no set"),
         pytest.param(
             ["get", "pods", "--as", "a", *SET, "--webhook", "x=y"],
             "neither chain has a webhook `x`",

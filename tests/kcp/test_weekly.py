@@ -71,5 +71,5 @@ def test_no_such_workspace() -> None:
 
 
 def test_what_is_at_rest_is_not_mixed() -> None:
-    with pytest.raises(ReplayError, match="what is at rest in workspaces of kcp"):
+    with pytest.raises(ReplayError, match="scan does not support several kcp workspaces"):
         scan(SCENARIO, ScanOptions(), silent)

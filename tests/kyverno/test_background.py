@@ -181,4 +181,4 @@ def test_the_page(tmp_path: Path) -> None:
     assert (
         "each object in Kyverno's background scan 1 of 3 objects would be reported. They belong to 1 workload." in page
     )
-    assert "Objects 3 as created without a user Reported 1 1 of these are not reported by the baseline" in page
+    assert "Objects 3 created without a user Reported 1 1 of these are not reported by the baseline" in page

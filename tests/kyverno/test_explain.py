@@ -323,4 +323,4 @@ def test_the_page_of_a_request_that_only_kyverno_decides() -> None:
     assert "ValidatingPolicy/require-team: skipped: a match condition does not hold" in page
     assert "object.metadata.namespace.startsWith('team-')" in page
     assert "first denial: ClusterPolicy/require-team/team (400): admission webhook" in page
-    assert "asked the validating webhook validate.kyverno.svc-fail" in page
+    assert "called the validating webhook validate.kyverno.svc-fail" in page

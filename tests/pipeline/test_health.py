@@ -20,9 +20,9 @@ from replay.reconstruct.snapshot import read_snapshot
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 LINES = 3200
 """Of the sample: enough to know what is odd."""
-OVERLAP = "2 files overlap in time, as those of several API servers do; requests are ordered by time"
+OVERLAP = "2 files overlap in time, as files of several API servers do. Requests are ordered by time"
 WRITES, AT = "the log itself writes", "2026-11-21 03:04:05 UTC"
-THROUGH = "through the API: both sets are taken to be in force throughout, what that changed is in no verdict (`replay verify` shows it)"
+THROUGH = "through the API: both sets count as in force for the whole log, so no verdict includes this change (`replay verify` shows it)"
 DECIDED = ("denials", "warnings", "auditAnnotations", "patch")
 
 Event = dict[str, Any]

@@ -154,7 +154,7 @@ def test_a_static_webhook_is_asked_about_policies(tmp_path: Path) -> None:
     notes = run(scenario, Options(workers=1), silent).notes
     assert [note for note in notes if note.startswith("`a.example.com` is static in the candidate")] == [
         (
-            "`a.example.com` is static in the candidate, so it is also asked about policies and webhook configurations: "
+            "`a.example.com` is static in the candidate, so the server also calls it for policies and webhook configurations: "
             "1 of the log's requests, and its answer is not known"
         )
     ]

@@ -199,7 +199,7 @@ def test_what_the_log_cannot_tell_is_said(tmp_path: Path) -> None:
     found = report(Scenario((str(log),)), WeeklyQuestion(since="2026-11-20"))
     assert [note.partition(" at ")[0] for note in found.notes] == [
         "the log begins only",
-        "the log has no annotations: audited failures and what webhooks changed cannot be told from it",
+        "the log has no annotations: audited failures and what webhooks changed are not in it",
     ]
     assert found.previous is None
 

@@ -147,7 +147,7 @@ STATEMENTS: dict[str, Statement] = {
         for name, code, says in (
             ("f1", 1, "--authorization-config can not be specified when --authorization-mode or"),
             ("f2", 1, "--authorization-config can not be specified when --authorization-mode or"),
-            ("f3", 1, "guard (Webhook): would be asked"),
+            ("f3", 1, "guard (Webhook): would be called"),
             ("f4", 0, "alwaysallow (AlwaysAllow): allows"),
             ("f6", 1, 'authorization-mode "Nonsense" is not a valid mode'),
         )

@@ -34,10 +34,10 @@ def at(seconds: int) -> PastDecision:
 @pytest.mark.parametrize(
     ("seconds", "end", "goes_on", "text"),
     [
-        ((5,), 65, None, "once, 1 min before the end"),
-        ((0, 10, 15), 25, True, "still happens: last 10 s before the end; the longest pause was 10 s"),
-        ((0, 10, 15), 26, False, "no longer happens: none in the last 11 s; the longest pause before was 10 s"),
-        ((10, 0), 5, True, "still happens: last 0 s before the end; the longest pause was 10 s"),
+        ((5,), 65, None, "once, 1 min before the end of the log"),
+        ((0, 10, 15), 25, True, "still happens: last 10 s before the end of the log, longest pause 10 s"),
+        ((0, 10, 15), 26, False, "no longer happens: none in the last 11 s, longest pause before that 10 s"),
+        ((10, 0), 5, True, "still happens: last 0 s before the end of the log, longest pause 10 s"),
     ],
     ids=["once", "a usual pause", "a longer pause", "an end before the last"],
 )

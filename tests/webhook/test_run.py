@@ -234,7 +234,7 @@ def test_garbage_is_counted_and_shown(log: Path, tmp_path: Path, served: Served)
 def test_unknown_verdicts_are_said_to_be_unknown(log: Path, tmp_path: Path) -> None:
     candidate = manifests(tmp_path / "set")
     shown = CliRunner().invoke(app, ["run", str(log), "--candidate", str(candidate), "--full"], env={"COLUMNS": "200"})
-    assert "3 new webhook calls could deny or mutate more: no webhook was asked." in shown.output
+    assert "3 new webhook calls could deny or mutate more: no webhook was called." in shown.output
     assert "unknown: not called" in shown.output
 
 

@@ -116,7 +116,7 @@ def _effect(step: ExpressionStep, failure_policy: FailurePolicy) -> str:
         return DENIES
     if isinstance(step.value, EvalError):
         return f"failurePolicy {failure_policy.value} {DENIES if failure_policy is FailurePolicy.FAIL else 'admits'}"
-    return "cannot be told" if isinstance(step.value, Unknown) and step.value.missing else ""
+    return "undetermined" if isinstance(step.value, Unknown) and step.value.missing else ""
 
 
 def _outcome(result: ValidateResult) -> str:

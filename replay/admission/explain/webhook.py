@@ -86,7 +86,7 @@ def _of_answer(invocation: WebhookInvocation, answer: WebhookAnswer) -> Iterator
         yield PolicyExplanation(name, name.partition("/")[0], policy, bindings=(binding,))
 
 
-SAME = "matches; the same in both sets, and taken to answer as it did at the time"
+SAME = "matches; in both sets, so the recorded answer is used"
 
 
 class _Called(Struct):
@@ -160,7 +160,7 @@ class WebhookWatch:
             elif not reason and isinstance(call.answer, Denial):
                 reason, refused = f"the request is refused: {call.answer.message}", f"`{key[1]}` refuses the request"
             elif not reason and isinstance(call.answer, Missing):
-                reason = f"not known: it depends on `{call.answer.path}`: {call.answer.reason}"
+                reason = f"undetermined: it depends on `{call.answer.path}`: {call.answer.reason}"
             elif not reason and refused and call.answer is None:
                 reason = f"not asked: {refused}"
             yield WebhookExplanation(key[1], key[0], self._admission.phase, reason, call.steps)
@@ -168,9 +168,9 @@ class WebhookWatch:
     def _excluded(self, hook: WebhookHook, attributes: Attributes) -> str:
         resource = attributes.resource
         if is_excluded_from_webhooks(resource, skips_reviews=hook.skips_reviews):
-            return f"no hook is asked about {resource.resource}"
+            return f"the server runs no policy or webhook for {resource.resource}"
         if is_excluded_from_api_webhooks(attributes.kind) and not hook.static:
-            return f"only static webhooks are asked about {resource.resource}"
+            return f"the server calls only static webhooks for {resource.resource}"
         return ""
 
 

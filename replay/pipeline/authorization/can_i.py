@@ -59,9 +59,7 @@ def load_oracle(scenario: AuthorizationScenario) -> Oracle:
     if manifests.is_empty and scenario.current is not None and not scenario.current.is_dir():
         raise ReplayError("neither an AuthorizationConfiguration nor RBAC objects", path=str(scenario.current))
     if manifests.is_empty and scenario.cluster is None:
-        raise ReplayError(
-            "nothing to ask: give --current with authorization.yaml or rbac/, or --cluster", path="--current"
-        )
+        raise ReplayError("no set: give --current with authorization.yaml or rbac/, or --cluster", path="--current")
     cluster = Cluster(read_snapshot(scenario.cluster) if scenario.cluster is not None else [])
     side = sides((manifests, NOTHING), scenario.default)[0] if scenario.default else sides((manifests, NOTHING))[0]
     answers = named_answers(scenario.webhooks, webhook_names([side.configuration]))

@@ -52,7 +52,7 @@ def explain(
         record = requests[0].record if requests else None
         authorized = authorized_request(store, authorizers, job, record) if authorizers and record else ()
     if not requests:
-        raise ReplayError(f"nothing can be told of the request with the auditID `{audit_id}`")
+        raise ReplayError(f"the log has too little about the request with the auditID `{audit_id}`")
     if not 0 <= item < len(requests):
         raise ReplayError(f"the request is about {len(requests)} objects: --item is 0 to {len(requests) - 1}")
     request = _unless_ignored(requests[item])
@@ -88,7 +88,7 @@ def _unless_ignored(request: ReplayRequest) -> ReplayRequest:
     verb = request.record.verb
     if verb in _VERBS or request.record.subresource in CONNECT_SUBRESOURCES:
         return request
-    return replace(request, reached=Reached.FAILED_BEFORE, reached_reason=f"admission is not asked about `{verb}`")
+    return replace(request, reached=Reached.FAILED_BEFORE, reached_reason=f"admission does not run for `{verb}`")
 
 
 def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetExplanation, ...]:

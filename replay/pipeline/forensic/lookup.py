@@ -179,9 +179,7 @@ def _silence(store: Store) -> tuple[str, ...]:
     """Return the parts of the question that the log cannot answer."""
     if store.sql("select count(*) from request where annotations is not null").row(0)[0]:
         return ()
-    return (
-        "the log has no annotations: audited failures, webhooks' mutations and ignored failures cannot be told from it",
-    )
+    return ("the log has no annotations: audited failures, webhooks' mutations and ignored failures are not in it",)
 
 
 def _workload(row: dict[str, Any], body: JSON | None, owners: Owners) -> str:

@@ -217,7 +217,7 @@ def _notes(store: Store, span: Period, period: Period, zone: tzinfo) -> Iterator
     if span.end < period.end - period.length // 20:
         yield f"the log ends at {moment(span.end, zone)}"
     if not store.sql("select count(*) from request where annotations is not null").row(0)[0]:
-        yield "the log has no annotations: audited failures and what webhooks changed cannot be told from it"
+        yield "the log has no annotations: audited failures and what webhooks changed are not in it"
 
 
 def _add_sets(result: WeeklyResult, scenario: Scenario, manifests: Manifests) -> None:

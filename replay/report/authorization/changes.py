@@ -35,7 +35,7 @@ _WORDS = {
 _LOCKING_OUT = (AuthorizationOutcome.NEWLY_FORBIDDEN, AuthorizationOutcome.NEWLY_FAILING)
 ChangeViews = Sequence[tuple[str, str, Callable[[AuthorizationCell], str]]]
 _VIEWS: ChangeViews = (
-    ("sources", "who decided before, and who decides now", lambda cell: f"{cell.source} → {cell.target}"),
+    ("sources", "deciding rule, before and now", lambda cell: f"{cell.source} → {cell.target}"),
     ("users", "user", lambda cell: cell.user),
     ("resources", "verb and resource", lambda cell: f"{cell.verb} {cell.resource}"),
     ("namespaces", "namespace", lambda cell: cell.namespace or "(cluster)"),
@@ -56,12 +56,12 @@ def authorization_fidelity(summary: AuthorizationSummary) -> Iterator[Fact]:
     """Yield the number of requests that reached the authorizers, and the match of the baseline's chain with the log."""
     reached = summary.observed
     note = f"{number(summary.questions)} different questions" if summary.questions else ""
-    yield Fact("Authorizers saw", plural(reached, "request"), note)
+    yield Fact("Authorization", plural(reached, "request"), note)
     if reached:
         tone = Tone.GOOD if summary.reproduced == reached else Tone.WARN
         detail = f"decisions and reasons of the current chain; {number(summary.differs)} differ"
         unknown = f", {number(summary.undecided)} are not known" if summary.undecided else ""
-        yield Fact("As the log says", share(summary.reproduced, reached), f"{detail}{unknown}", tone)
+        yield Fact("Authorization match", share(summary.reproduced, reached), f"{detail}{unknown}", tone)
 
 
 def authorization_differences(summary: AuthorizationSummary, rows: int) -> Iterator[Section]:
@@ -89,9 +89,7 @@ def _refused(summary: AuthorizationSummary) -> str:
     failing, writes = summary.outcomes[AuthorizationOutcome.NEWLY_FAILING], summary.writes_newly_refused
     parts = (
         f"{number(failing)} of them fail with 500" if failing else "",
-        f"{plural(writes, 'write')} that came to admission no longer {'does' if writes == 1 else 'do'}"
-        if writes
-        else "",
+        f"{plural(writes, 'write')} no longer {'reaches' if writes == 1 else 'reach'} admission" if writes else "",
     )
     return "; ".join(filter(None, parts))
 
@@ -136,7 +134,7 @@ def _lockouts(summary: AuthorizationSummary, rows: int) -> Section | None:
         Column("requests", Align.NUMBER),
     )
     shown = tuple((*map(inert, key), number(count)) for key, count in ordered[:rows])
-    lead = "Requests of the control plane, of nodes and of controllers that the authorizers would refuse."
+    lead = "Requests of the control plane, of nodes and of controllers that the authorizers would deny."
     table = Table("authorization-lockouts", "", columns, shown, len(ordered))
     return Section("authorization-lockouts", "Locked out by the authorizers", lead, (table,), Tone.BAD)
 
@@ -174,9 +172,9 @@ def _changed(summary: AuthorizationSummary, outcome: AuthorizationOutcome, rows:
 def _lead(summary: AuthorizationSummary, outcome: AuthorizationOutcome, count: int) -> str:
     lead = f"{plural(count, 'request')}."
     if outcome is AuthorizationOutcome.NEWLY_ALLOWED and summary.writes_newly_let_in:
-        lead += f" {number(summary.writes_newly_let_in)} are writes whose objects the log does not hold."
+        lead += f" {number(summary.writes_newly_let_in)} are writes, and the log does not have their objects."
     if outcome is AuthorizationOutcome.NEWLY_UNKNOWN:
-        lead += " They ask a webhook whose answer is not known; `--webhook NAME=FILE` or `NAME=URL` tells it."
+        lead += " An authorization webhook decides them, and its answer is not known. Give it with `--webhook NAME=FILE` or `NAME=URL`."
     return lead
 
 
@@ -219,7 +217,7 @@ def _examples(
         )
         for cell, count in ordered[:rows]
     )
-    return Table(f"{outcome.value}-examples", "Who, what, where", columns, shown, len(ordered))
+    return Table(f"{outcome.value}-examples", "By user, request and namespace", columns, shown, len(ordered))
 
 
 def _webhooks(summary: AuthorizationSummary) -> Section | None:
@@ -228,15 +226,15 @@ def _webhooks(summary: AuthorizationSummary) -> Section | None:
         return None
     columns = (
         Column("webhook", Align.CODE),
-        Column("asked now", Align.NUMBER),
-        Column("would be asked", Align.NUMBER),
+        Column("calls, baseline", Align.NUMBER),
+        Column("calls, candidate", Align.NUMBER),
     )
     shown = tuple(
         (inert(name), number(summary.webhooks["current", name]), number(summary.webhooks["candidate", name]))
         for name in names
     )
     table = Table("authorization-webhooks", "", columns, shown, len(shown))
-    lead = "How many requests ask each webhook of the chains; a server remembers answers, and asks less often."
+    lead = "Requests for which each webhook is called. A server caches answers, so it calls less often."
     return Section("authorization-webhooks", "Webhooks of the authorizers", lead, (table,), quiet=True)
 
 
@@ -250,7 +248,7 @@ def unused_section(summary: AuthorizationSummary, rows: int) -> Section | None:
     text = "\n".join([*map(inert, shown), *more])
     lead = (
         f"{plural(len(summary.unused), 'binding')} allowed no request of this log. No one used their permissions, or another "
-        "authorizer or a cluster-wide binding allowed the requests first. Permissions that are needed less often than the log is long are among them."
+        "authorizer or a cluster-wide binding allowed the requests first. A permission that is needed only now and then may be among them."
     )
     return Section("unused-bindings", "What could be revoked", lead, (Listing("", text),), quiet=True)
 
@@ -261,17 +259,17 @@ def _left_out(summary: AuthorizationSummary) -> Section | None:
     if not lines:
         return None
     listing = Listing("", "\n".join(lines))
-    return Section("authorization-left-out", "Not put to the authorizers", "", (listing,), quiet=True)
+    return Section("authorization-left-out", "Requests without authorization", "", (listing,), quiet=True)
 
 
 def _disagreements(summary: AuthorizationSummary, rows: int) -> Section | None:
     if not summary.disagreements:
         return None
-    columns = (Column("audit id", Align.ID), Column("the log says"), Column("the current chain says"))
+    columns = (Column("audit id", Align.ID), Column("the log says"), Column("the baseline says"))
     shown = tuple(tuple(map(inert, each)) for each in summary.disagreements[:rows])
     table = Table("authorization-disagreements", "", columns, shown, summary.differs)
-    lead = "The current set may not be what was in force: these requests were decided otherwise."
-    return Section("authorization-disagreements", "Not as the log says", lead, (table,), Tone.WARN)
+    lead = "The baseline decides these requests differently from the log. It may not have been in force."
+    return Section("authorization-disagreements", "Authorization mismatches", lead, (table,), Tone.WARN)
 
 
 def authorization_json(summary: AuthorizationSummary) -> JSON:

@@ -66,11 +66,11 @@ def _result_text(step: AuthorizerStep) -> str:
     if step.outcome is StepOutcome.SKIPPED:
         return f"skipped, condition {step.skipped_by} is false"
     if step.outcome is StepOutcome.MATCH_CONDITION_ERROR:
-        return f"{_WORDS[step.decision]}, for a condition fails (failurePolicy {step.failure_policy})"
+        return f"{_WORDS[step.decision]}, because a condition fails (failurePolicy {step.failure_policy})"
     if step.outcome is StepOutcome.CALL_FAILED:
-        return f"{_WORDS[step.decision]}, for the call failed (failurePolicy {step.failure_policy}): {step.error}"
+        return f"{_WORDS[step.decision]}, because the call failed (failurePolicy {step.failure_policy}): {step.error}"
     if step.outcome is StepOutcome.UNKNOWN:
-        return f"would be asked; {step.missing or 'its answer is not known'}"
+        return f"would be called; {step.missing or 'its answer is not known'}"
     words = _WORDS[step.decision]
     reason = step.reason if not step.error else f"{step.reason}; {step.error}"
     others = len(step.possible_reasons) - 1

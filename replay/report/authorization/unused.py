@@ -193,7 +193,7 @@ def _wildcards(uses: PermissionUses) -> Section | None:
         Column("asked for", Align.NUMBER),
         Column("what", Align.CODE),
     )
-    lead = "Asked for: different permissions that the requests needed of it."
+    lead = "Asked for: the different permissions that requests used."
     table = Table("wildcards", "", columns, rows, len(rows))
     return Section("wildcards", "Wildcards", lead, (table,), Tone.WARN) if rows else None
 
@@ -201,7 +201,7 @@ def _wildcards(uses: PermissionUses) -> Section | None:
 def _unexplained(uses: PermissionUses) -> Section | None:
     rows = tuple((inert(reason), number(count)) for reason, count in uses.unexplained.most_common())
     columns = (Column("allowed by", Align.CODE), Column("requests", Align.NUMBER))
-    lead = "The roles and bindings that are known do not allow this. Nothing of it counts as needed."
+    lead = "The known roles and bindings do not allow these requests. They do not count as use of a permission."
     table = Table("unexplained", "", columns, rows, len(rows))
     return Section("unexplained", "Allowed by bindings that are not known", lead, (table,), Tone.BAD) if rows else None
 
@@ -263,7 +263,7 @@ def unused_yaml(uses: PermissionUses) -> str:
     reason = f" ({why})" if why else ""
     header = (
         f"# Roles and bindings without the rules that were never needed from {start} to {end} ({span(uses.period.length)}).\n"
-        f"# Confidence: {confidence.value}{reason}. What is needed less often than the log is long is not in it.\n"
+        f"# Confidence: {confidence.value}{reason}. A permission that is needed only now and then may be missing.\n"
         "# Rules of bind, escalate, impersonate, approve, attest, sign, use and */finalizers leave no trace in a log: they stay, but for wildcards.\n"
         "# Rehearse it: replay run LOG --current SET --cluster SNAPSHOT --apply FILE\n"
     )

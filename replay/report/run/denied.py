@@ -257,7 +257,7 @@ def bootstrap_gap_fact(result: RunResult) -> Fact | None:
         return None
     groups = _gap_groups(result)
     if not groups:
-        return Fact("Bootstrap gap", "none", "what moved denies nothing that passed", Tone.GOOD)
+        return Fact("Bootstrap gap", "none", "the moved policies deny no request that passed", Tone.GOOD)
     named = ", ".join(f"{inert(each.label)} ({each.requests:,})" for each in groups[:_MOST_NAMES])
     more = f" and {len(groups) - _MOST_NAMES} more" if len(groups) > _MOST_NAMES else ""
     requests = plural(sum(each.requests for each in groups), "request")

@@ -197,7 +197,7 @@ def _undecided(result: RunResult) -> Chart | None:
     half = sum(values[axis.length // 2 - 1] for values in series.values())
     total = sum(values[-1] for values in series.values())
     text = f"{number(int(half))} in the first half of the log, {number(int(total))} at its end; most by {names[0]}."
-    title = "Not decided, added up over time, UTC"
+    title = "Undetermined, cumulative over time, UTC"
     return Chart("chart-undecided", "lines", title, inert(text), axis.labels, series)
 
 
@@ -302,7 +302,7 @@ def _world_facts(world: WorldFacts) -> list[Fact]:
     count = world.roots + world.consequences
     facts = [Fact("Predicted outcome", plural(count, "request"), note, Tone.WARN)]
     if world.retried:
-        note = f"would retry refused requests, about {plural(world.refused, 'time')} in this log"
+        note = f"would retry denied requests, about {plural(world.refused, 'time')} in this log"
         note += f" ({world.refused_in_log:,} of these are in the log)" if world.refused_in_log else ""
         facts.append(Fact("Controllers", f"for {plural(world.retried, 'owner')}", note, Tone.WARN))
     return facts

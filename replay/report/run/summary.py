@@ -133,7 +133,7 @@ def _admission_verdict(result: RunResult) -> tuple[str, Tone]:
         unknown = total - determined
         sentences.append(f"{plural(unknown, 'request is', 'requests are')} undetermined.")
     if calls := unknown_calls(result.summary):
-        sentences.append(f"{plural(calls, 'new webhook call')} could deny or mutate more: no webhook was asked.")
+        sentences.append(f"{plural(calls, 'new webhook call')} could deny or mutate more: no webhook was called.")
     if denied:
         tone = Tone.BAD
     elif changes or total > determined or calls:

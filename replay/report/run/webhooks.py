@@ -111,7 +111,7 @@ def outage_verdict(result: RunResult) -> str:
         f" It could not come back by itself: {plural(len(refused), 'step is', 'steps are')} refused." if refused else ""
     )
     passes = f" {plural(unchecked, 'request')} would pass unchecked." if unchecked else ""
-    return f"Nobody answers for {names}.{passes}{stuck}"
+    return f"No endpoint answers for {names}.{passes}{stuck}"
 
 
 def outage_facts(result: RunResult) -> list[Fact]:

@@ -345,14 +345,14 @@ def refusal_sections(refusals: Refusals, rows: int) -> Iterator[Section]:
         lead = (
             f"{plural(refusals.now.total(), 'request')} of {plural(len({each.user for each in refusals.now}), 'user')}."
         )
-        yield Section("forbidden", "Who the authorizers refused", lead, tuple(blocks), quiet=True)
+        yield Section("forbidden", "Requests that authorization denied", lead, tuple(blocks), quiet=True)
     if refusals.unused:
         shown = [inert(each) for each in refusals.unused[:rows]]
         rest = len(refusals.unused) - len(shown)
         text = "\n".join([*shown, *([f"… and {number(rest)} more"] if rest else [])])
         lead = (
-            f"{plural(len(refusals.unused), 'binding')} allowed no request of the log. What is needed less often than the log is long "
-            "is among them; `--format rbac --user NAME` writes a Role for what a user did."
+            f"{plural(len(refusals.unused), 'binding')} allowed no request of the log. A permission that is needed only now and then "
+            "may be among them. `--format rbac --user NAME` writes a Role for what a user did."
         )
         yield Section("unused-bindings", "What could be revoked", lead, (Listing("", text),), quiet=True)
 

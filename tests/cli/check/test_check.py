@@ -179,7 +179,7 @@ FILES = [
                 'FILE:2:7: error: no kind "ValidatingAdmisionPolicy" is registered for version "admissionregistration.k8s.io/v1" in '
                 'scheme "SCHEME" [server] (the server stops here)'
             ),
-            "    to mend it: did you mean `ValidatingAdmissionPolicy`?",
+            "    fix: did you mean `ValidatingAdmissionPolicy`?",
             "FILE: taken as created through the API: `p` (the name of a static manifest ends with `.static.k8s.io`)",
             "FILE: refused, 1 error, 0 warnings; the server prints:",
             '    no kind "ValidatingAdmisionPolicy" is registered for version "admissionregistration.k8s.io/v1" in scheme "SCHEME"',
@@ -215,7 +215,7 @@ MENDED = [
 @pytest.mark.parametrize(("text", "fix"), MENDED)
 def test_what_to_do_is_said(text: str, fix: str, manifests: Path) -> None:
     write(manifests, text)
-    assert f"\n    to mend it: {fix}" in run("check", manifests).output
+    assert f"\n    fix: {fix}" in run("check", manifests).output
 
 
 def test_flags_are_part_of_a_set(manifests: Path) -> None:

@@ -100,7 +100,10 @@ def test_a_read_asks_nobody(source: Scenario) -> None:
         audit_id = store.sql("select audit_id from request where verb = 'get' order by seq limit 1").row(0)[0]
     found = explain(source, audit_id, silent)
     assert found.request.reached is Reached.FAILED_BEFORE
-    assert explain_document(found).verdict == "No validating policy was asked: admission is not asked about `get`."
+    assert (
+        explain_document(found).verdict
+        == "No validating policy evaluated the request: admission does not run for `get`."
+    )
 
 
 def test_near_auditid(source: Scenario) -> None:
