@@ -56,7 +56,7 @@ class Result:
         self._result, self._scenario, self._options, self._progress = result, scenario, options, progress
 
     @classmethod
-    def of(cls, scenario: Scenario, options: Options, progress: Progress) -> Result:
+    def from_scenario(cls, scenario: Scenario, options: Options, progress: Progress) -> Result:
         """Run a scenario. Raises ReplayError."""
         with ExitStack() as stack:
             store = scenario.store if scenario.store is not None else stack.enter_context(scratch()) / "store"

@@ -139,7 +139,7 @@ def run(  # noqa: PLR0913 - as the command has them
         owner_label=owner_label,
         today=today(),
     )
-    return Result.of(scenario, options, progress)
+    return Result.from_scenario(scenario, options, progress)
 
 
 def _path(path: _StrPath | None) -> Path | None:

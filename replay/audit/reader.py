@@ -59,7 +59,7 @@ class StoreReader:
         redactors = ObjectRedactors(lambda: rows, redact=True)
 
         def shown(namespace: str, name: str, text: str) -> str:
-            return redactors.of(SECRETS, namespace, name).text(text)
+            return redactors.redactor_for(SECRETS, namespace, name).text(text)
 
         self._connection.create_function("shown_of_secret", shown, ["varchar"] * 3, "varchar")
         execute = self._connection.execute

@@ -100,7 +100,7 @@ class AttributesMaker:
 
     def settled(self, kind: GroupVersionKind, value: JSON) -> JSON:
         """Return an object in canonical form, for comparison. Raises `DecodeError`."""
-        patcher = self._patchers.of(kind)
+        patcher = self._patchers.patcher_for(kind)
         return value if patcher is None or value is None else patcher.settle(value)
 
     def _resource(self, case: Case) -> tuple[GroupVersionResource, GroupVersionKind]:
@@ -158,7 +158,7 @@ class AttributesMaker:
         # The options of a CONNECT have no metadata.
         if request.operation is not Operation.CONNECT or metadata:
             value = {**value, "metadata": metadata}
-        patcher = self._patchers.of(kind)
+        patcher = self._patchers.patcher_for(kind)
         if patcher is None:
             return value
         try:

@@ -41,7 +41,7 @@ class Views(Enum):
     TYPED = "typed"
 
     @classmethod
-    def of(cls, server: KubernetesVersion) -> Views:
+    def for_server(cls, server: KubernetesVersion) -> Views:
         """Return the representation of a server."""
         if server.minor >= TYPED_SINCE:
             return cls.TYPED

@@ -79,7 +79,7 @@ class VersionedLibrary(NamedTuple):
     since: int
     until: int = NEWEST_MINOR + 1
 
-    def of(self, server: KubernetesVersion) -> Library:
+    def library_for(self, server: KubernetesVersion) -> Library:
         """Return the library of a server."""
         return self.library if isinstance(self.library, Library) else self.library(server)
 
@@ -175,7 +175,7 @@ def base_env(
 
     `validates` adds the checks beyond types, such as that of lists with several types.
     """
-    libraries = [row.of(server) for row in BASE_LIBRARIES if row.since <= compatible.minor < row.until]
+    libraries = [row.library_for(server) for row in BASE_LIBRARIES if row.since <= compatible.minor < row.until]
     if server.minor < STRICT_COST_SINCE:
         libraries = [library if library is SETS else _without_cost(library) for library in libraries]
     libraries.append(replace(declared, has_struct_types=server.minor >= CONSTRUCTIBLE_SINCE))

@@ -111,7 +111,7 @@ class ExpressionCompiler:
         self._compatible = compatible
         self._version = version
         self._has_params = has_params
-        self.views = Views.of(version)
+        self.views = Views.for_server(version)
         self._types: dict[str, Type] = {}
         self._traces: dict[str, Reads] = {}
         self._is_redeclared = False

@@ -102,12 +102,12 @@ def audit_policy(
     Bodies of Secrets are left out unless `secrets` is true. Bodies of tokens are always left out.
     """
     needs = Needs(reads, discovery, logged)
-    others = needs.of(GroupResource(_OTHER, _OTHER))
+    others = needs.need_for(GroupResource(_OTHER, _OTHER))
     recorded: dict[tuple[str, ...], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     spared: dict[str, list[str]] = defaultdict(list)
     notes: list[str] = []
     for resource in needs.resources:
-        need = needs.of(resource)
+        need = needs.need_for(resource)
         if resource == SECRETS and not secrets:
             notes += _notes_on_secrets(reads, need, needs.mapper)
             continue
@@ -150,7 +150,7 @@ class Needs:
         """All known resources, sorted."""
         return sorted(self._subresources)
 
-    def of(self, resource: GroupResource) -> Need:
+    def need_for(self, resource: GroupResource) -> Need:
         """Return the need of one resource."""
         if resource in self._lookups or (resource == CRDS and self._needs_crds()):
             return _HISTORY
@@ -163,7 +163,7 @@ class Needs:
 
     def _needs_crds(self) -> bool:
         """Return whether a policy evaluates custom resources. Their kinds come from their definitions."""
-        return any(self.of(resource) for resource in self._custom)
+        return any(self.need_for(resource) for resource in self._custom)
 
 
 def _need(inputs: frozenset[str], operations: set[str], subresource: str) -> Need:
@@ -231,7 +231,7 @@ def _spared(spared: dict[str, list[str]]) -> Iterator[AuditRule]:
 def _sensitive(needs: Needs, others: Need, *, secrets: bool) -> Iterator[AuditRule]:
     """Yield rules that keep sensitive resources out of a later rule for every resource."""
     names = [TOKEN] if others else []
-    if not secrets and (others or needs.of(SECRETS)):
+    if not secrets and (others or needs.need_for(SECRETS)):
         names.append(SECRETS.resource)
     if names:
         yield AuditRule(METADATA, WRITES, (("", tuple(sorted(names))),), comment="never with bodies")

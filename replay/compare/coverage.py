@@ -156,7 +156,7 @@ def growth(rows: Iterable[SizeRow], policy: AuditPolicy, sizes: dict[GroupResour
         if level == REQUEST_RESPONSE:
             bodies.append((row.response_octets, row.level in (METADATA, REQUEST), "response"))
         for octets, absent, side in bodies:
-            estimate = round(means.of(row, side) * row.events) if absent else 0
+            estimate = round(means.body_size(row, side) * row.events) if absent else 0
             guessed += estimate
             proposed += octets + estimate
     return LogGrowth(now, proposed, guessed)
@@ -182,7 +182,7 @@ class _MeanSizes:
         place = (row.api_group, row.resource, row.subresource)
         return [(*place, row.verb, side), (*place, side)]
 
-    def of(self, row: SizeRow, side: str) -> float:
+    def body_size(self, row: SizeRow, side: str) -> float:
         if side == "request" and row.verb in ("delete", "deletecollection"):
             return _OPTIONS_OCTETS
         for key in self._keys(row, side):

@@ -56,7 +56,9 @@ class WorldFacts(Struct):
     ends: Counter[str] = field(default_factory=Counter)
 
     @staticmethod
-    def of(consequences: Iterable[Consequence], retries: Sequence[int] = (), still: Collection[int] = ()) -> WorldFacts:
+    def from_consequences(
+        consequences: Iterable[Consequence], retries: Sequence[int] = (), still: Collection[int] = ()
+    ) -> WorldFacts:
         """Count the consequences of a run.
 
         `retries` has the number of refusals of each owner that exists only in the candidate's world, `still` that of

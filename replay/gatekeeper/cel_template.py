@@ -152,7 +152,7 @@ class CELTemplate:
             known = self._known[constraint] = self._outcomes()
         said = known.find(inputs.projected)
         if said is None:
-            evaluation = _Evaluation(self._validator.compiler, inputs.of(constraint))
+            evaluation = _Evaluation(self._validator.compiler, inputs.inputs_for(constraint))
             said = tuple(_message_of(self._validator.decided(evaluation)))
             if not any(each.unknown for each in said):
                 known.remember(inputs.projected, said, has_read_messages=evaluation.has_read_messages)
@@ -213,7 +213,7 @@ class CELInputs:
         projected = self._projections[reads]
         return None if projected is None else (projected, self._attributes.kind)
 
-    def of(self, constraint: JSON) -> Inputs:
+    def inputs_for(self, constraint: JSON) -> Inputs:
         """Return the inputs with a constraint as parameter."""
         return Inputs({**self._bindings, "params": constraint}, self._request)
 

@@ -170,7 +170,7 @@ class ConstraintIndex:
         self._constraints = tuple(constraints)
         self._asked: dict[tuple[frozenset[GroupKind], str, str], Asked] = {}
 
-    def of(self, kinds: frozenset[GroupKind], operation: str, point: str) -> Asked:
+    def constraints_for(self, kinds: frozenset[GroupKind], operation: str, point: str) -> Asked:
         """Return the constraints that are enforced at a point and may match one of the kinds and the operation."""
         key = kinds, operation, point
         asked = self._asked.get(key)

@@ -101,7 +101,9 @@ def review(policies: GatekeeperPolicies, under: Review, inventory: Inventory, po
     found = Reviewed([], [])
     asked: dict[str, list[tuple[Constraint, tuple[str, ...]]]] = {}
     objects = [each for each in (under.object, under.old_object) if each is not None]
-    for constraint, actions in policies.index.of(frozenset(map(group_kind_of, objects)), under.operation, point):
+    for constraint, actions in policies.index.constraints_for(
+        frozenset(map(group_kind_of, objects)), under.operation, point
+    ):
         try:
             if _matches(constraint, under, objects):
                 asked.setdefault(constraint.template.kind, []).append((constraint, actions))

@@ -44,7 +44,7 @@ class Discovery:
         """Iterate over all resources, in no particular order."""
         return iter(self._by_resource.values())
 
-    def of(self, workspace: str) -> Discovery:
+    def in_workspace(self, workspace: str) -> Discovery:
         """Return what a kcp workspace serves; the same everywhere in other servers."""
         del workspace
         return self

@@ -51,13 +51,13 @@ def misfit(text: str, kind: GroupVersionKind | None) -> str:
 @cache
 def _decoder(kind: GroupVersionKind | None) -> msgspec.json.Decoder[Any]:
     schema = _schemas().for_kind(kind) if kind is not None else None
-    return _untyped() if schema is None else msgspec.json.Decoder(_types().of(schema))
+    return _untyped() if schema is None else msgspec.json.Decoder(_types().type_for(schema))
 
 
 @cache
 def _untyped() -> msgspec.json.Decoder[Any]:
     """Return the decoder of any object, shared by all custom kinds."""
-    metadata = _types().of(Schema({"$ref": OBJECT_META}, _schemas().types))
+    metadata = _types().type_for(Schema({"$ref": OBJECT_META}, _schemas().types))
     return msgspec.json.Decoder(msgspec.defstruct("Object", [("metadata", metadata, None)], gc=False))
 
 
@@ -78,16 +78,16 @@ class _Types:
     def __init__(self) -> None:
         self._structs: dict[str, Any] = {}
 
-    def of(self, schema: Schema) -> Any:
+    def type_for(self, schema: Schema) -> Any:
         """Return the type that decodes a part of an object. A type that contains itself is not checked any deeper."""
         if schema.name in _NAMED:
             return _NAMED[schema.name]
         if schema.fields:
             return self._struct(schema)
         if schema.type == "array" and schema.items is not None:
-            return list[self.of(schema.items)] | None  # type: ignore[misc]
+            return list[self.type_for(schema.items)] | None  # type: ignore[misc]
         if schema.type == "object" and schema.values is not None:
-            return dict[str, self.of(schema.values)] | None  # type: ignore[misc]
+            return dict[str, self.type_for(schema.values)] | None  # type: ignore[misc]
         return _SCALARS.get("int-or-string" if schema.format == "int-or-string" else schema.type, msgspec.Raw)
 
     def _struct(self, schema: Schema) -> Any:
@@ -96,7 +96,7 @@ class _Types:
             return self._structs[schema.name]
         self._structs[schema.name] = Any
         names = {f"field_{number}": name for number, name in enumerate(schema.fields)}
-        fields = [(own, self.of(schema.fields[name]), None) for own, name in names.items()]
+        fields = [(own, self.type_for(schema.fields[name]), None) for own, name in names.items()]
         struct = msgspec.defstruct(schema.name.rpartition(".")[2], fields, rename=names, gc=False) | None
         self._structs[schema.name] = struct
         return struct

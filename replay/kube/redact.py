@@ -249,7 +249,7 @@ class ObjectRedactors:
         self._bodies: dict[tuple[str, str], list[JSON]] | None = None
         self._redactors: dict[tuple[str, str, str], Redactor] = {}
 
-    def of(self, resource: str, namespace: str, name: str) -> Redactor:
+    def redactor_for(self, resource: str, namespace: str, name: str) -> Redactor:
         """Return the redactor of an object. `resource` is its plural name."""
         key = (resource, namespace, name) if resource == SECRETS else (resource, "", "")
         redactor = self._redactors.get(key)

@@ -220,7 +220,7 @@ def bindings_of(case: CelCase, version: KubernetesVersion = NEWEST, *, mutation:
     bindings: dict[str, Any] = {}
     for name, value in case.get("vars", {}).items():
         is_typed = forms.get(name) == "typed" and isinstance(value, dict)
-        is_plain = Views.of(version).is_plain
+        is_plain = Views.for_server(version).is_plain
         if is_typed and (is_plain or not (mutation and name in {"object", "oldObject"})):
             bindings[name] = TypedMap(value)
         else:

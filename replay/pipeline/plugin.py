@@ -170,7 +170,7 @@ def configured_plugin(config: PluginConfig) -> Plugin:
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ManifestError(f"`configuration` is not of {config.plugin}: {error}") from error
     if isinstance(plugin, ImagePolicyWebhook) and config.backend is not None:
-        plugin.backend = Backend.of(config.backend)
+        plugin.backend = Backend.from_document(config.backend)
     return plugin
 
 

@@ -62,7 +62,7 @@ def promote(scenario: Scenario, name: str, options: Options, progress: Progress)
         bindings, criteria, untold = (_engine_binding(current, policy, engine),), engine.criteria, engine.untold
         planned = manifests_of(scenario, files._replace(added=(SetObjects(engine=(engine.promoted,)),)))
     asked = _AuditedRequests(called, criteria, discovery, excluded_from_all([current]), options)
-    result = run_sets(scenario, planned, options, progress, asked.of)
+    result = run_sets(scenario, planned, options, progress, asked.read)
     return PromotedPolicy(called, rules, bindings, asked.period, asked.selected, asked.recorded, result, untold)
 
 
@@ -81,7 +81,7 @@ class _AuditedRequests:
         self._excluded, self._options = excluded, options
         self.period, self.selected, self.recorded = Period(0, 0), 0, RecordedFailures()
 
-    def of(self, store: Store) -> None:
+    def read(self, store: Store) -> None:
         """Read the facts from a store, for the period of the options."""
         if not store.requests:
             raise AuditLogError("the store holds no request")

@@ -337,7 +337,7 @@ def _replay(store: Store, job: Job, options: Options, progress: Progress, aside:
 def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Divergence:
     """Return the start of the differences. It is as large as the log, and freed after the walk."""
     differs = unlike(job)
-    return Divergence.of(result.begins() for requests, result in classes.items() if differs(requests))
+    return Divergence.combined(result.begins() for requests, result in classes.items() if differs(requests))
 
 
 def _replay_parts(

@@ -147,7 +147,7 @@ class Cluster:
         """Return the snapshot's version of one object, None if it has none."""
         return self._objects.get((group, kind, namespace, name))
 
-    def of(self, workspace: str) -> Cluster:
+    def in_workspace(self, workspace: str) -> Cluster:
         """Return the objects of a kcp workspace. Other servers have a single cluster."""
         del workspace
         return self
@@ -194,7 +194,7 @@ class Cluster:
     def begins_in(self, record: RequestRecord) -> bool:
         """Return whether everything in the request's namespace was created in the log, because the namespace was."""
         is_inside = bool(record.namespace) and record.resource != "namespaces"
-        return is_inside and self.of(record.workspace).begins_by(record.namespace, record.received)
+        return is_inside and self.in_workspace(record.workspace).begins_by(record.namespace, record.received)
 
     def begins_by(self, namespace: str, at: int) -> bool:
         """Return whether the log shows that a namespace was created before a time (microseconds)."""

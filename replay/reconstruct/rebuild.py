@@ -70,7 +70,7 @@ def rebuild(exchange: Exchange, around: RebuildContext, operation: Operation) ->
         return Rebuilt(operation, options, NULL, options)
     if operation is Operation.CREATE:
         return _created(exchange, around)
-    old = around.olds.of(exchange)
+    old = around.olds.old_object(exchange)
     if operation is Operation.DELETE:
         return Rebuilt(operation, NULL, old, NULL)
     return _updated(exchange, old, around)

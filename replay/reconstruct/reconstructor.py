@@ -219,7 +219,9 @@ class Reconstructor(Struct, frozen=True, dict=True):
         name = next(filter(None, [each.record.name for each in exchanges]), "")
         namespace = "" if first.resource == "namespaces" else first.namespace
         first_state = (
-            self.cluster.of(first.workspace).snapshot_object(kind.group, kind.kind, namespace, name) if kind else None
+            self.cluster.in_workspace(first.workspace).snapshot_object(kind.group, kind.kind, namespace, name)
+            if kind
+            else None
         )
         trusted = self.trust.holds(GroupResource(first.api_group, first.resource))
         collected = self.cluster.deletions.effects_on(object_ref(first, name))
@@ -320,7 +322,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
             return attribute(state, root) if state.holes else state.value, state.basis
         kind, record = exchange.kind, exchange.record
         if kind is not None and record.subresource not in _NAMED_IN_URL_ALONE:
-            return self._skeletons.of(state, root, kind, record), Basis.MISSING
+            return self._skeletons.partial_object(state, root, kind, record), Basis.MISSING
         return attribute(state, root), Basis.MISSING
 
 
@@ -345,7 +347,7 @@ def _old_object(exchange: Exchange, olds: OldObjects) -> Known | Missing:
     if exchange.record.verb == "create" or exchange.record.code == CREATED:
         return NULL
     last = olds.last(exchange)
-    return last if olds.trusted and isinstance(last, Known) and last.value is not None else olds.of(exchange)
+    return last if olds.trusted and isinstance(last, Known) and last.value is not None else olds.old_object(exchange)
 
 
 def _new_object(exchange: Exchange, old: Known | Missing, schemas: Schemas) -> Known | Missing:

@@ -32,7 +32,9 @@ class Skeletons(Struct):
     schemas_of: Callable[[str], Schemas]
     _leaves: dict[tuple[str, GroupVersionKind, str, str], list[Missing]] = field(default_factory=dict)
 
-    def of(self, missing: Missing, root: str, kind: GroupVersionKind, record: RequestRecord) -> PartialObject | Missing:
+    def partial_object(
+        self, missing: Missing, root: str, kind: GroupVersionKind, record: RequestRecord
+    ) -> PartialObject | Missing:
         """Return the object of a request, called `root`, with `missing` in all fields but its name.
 
         Returns `missing` itself if the kind has no schema, so that its fields are unknown, or if there is no name.

@@ -205,7 +205,7 @@ class Weekly(threading.Thread):
                 if days:
                     is_due = time.time() - datetime.fromisoformat(days[0]).replace(tzinfo=UTC).timestamp() >= _WEEK
                 else:
-                    log = self._stores.of(cluster)
+                    log = self._stores.log_state(cluster)
                     is_due = log.last - log.first >= _WEEK * _MICROSECONDS
                 if not is_due or time.monotonic() - tried.get(cluster, -_RETRY_SECONDS) < _RETRY_SECONDS:
                     continue

@@ -150,7 +150,7 @@ class WholeStoreLane(_Lane):
 
     def work(self, state: TrialState) -> None:
         """Decide a trial if its manifests have changed, or if the store has changed and the pause is over."""
-        sets, log = sets_digest(self.settings, state.trial), self.stores.of(state.trial.cluster)
+        sets, log = sets_digest(self.settings, state.trial), self.stores.log_state(state.trial.cluster)
         if not log.digest or not self._is_due(state, sets, log.digest):
             return
         try:
@@ -165,7 +165,7 @@ class WholeStoreLane(_Lane):
 
         def look(run: Run) -> None:
             self.board.change(name, work=run.progress())
-            now = self.stores.of(trial.cluster)
+            now = self.stores.log_state(trial.cluster)
             logs.setdefault(now.requests, now)
 
         self.board.change(name, phase=TrialPhase.DECIDING, since=time.time(), sets=sets, work=WorkProgress())
@@ -179,7 +179,7 @@ class WholeStoreLane(_Lane):
                 self.failed(name, error)
                 return
             summary = orjson.loads((work / SUMMARY).read_bytes())
-            log = logs.get(summary["log"]["requests"]) or replace(self.stores.of(trial.cluster), digest="")
+            log = logs.get(summary["log"]["requests"]) or replace(self.stores.log_state(trial.cluster), digest="")
             self.board.publish(name, work, ResultKey(sets, log.digest, log.last, log.batch), summary, seconds)
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -211,7 +211,7 @@ class ArrivalLane(_Lane):
         now = time.monotonic()
         if state.summary is None or now - self._tried.get(name, -math.inf) < self.settings.every_seconds:
             return
-        log = self.stores.of(state.trial.cluster)
+        log = self.stores.log_state(state.trial.cluster)
         # Without a number the result is that of an older version: the decision over the whole store comes first.
         if not state.batch or log.batch <= state.batch or sets_digest(self.settings, state.trial) != state.key.sets:
             return

@@ -116,7 +116,7 @@ class Stores:
         """Prepare without reading anything."""
         self._watches = {name: _Watch(location) for name, location in locations.items()}
 
-    def of(self, cluster: str) -> LogState:
+    def log_state(self, cluster: str) -> LogState:
         """Return the state of one store."""
         return self._watches[cluster].now()
 

@@ -24,7 +24,7 @@ class AuthorizerEndpoint:
 
         Raise `ReplayError` for a URL that the API server would not call.
         """
-        self._client = Client.of(url, "https")
+        self._client = Client.from_url(url, "https")
         self._timeout = timeout
         self._answers: dict[bytes, AuthorizerAnswer] = {}
         self._patience = TimeoutCounter()

@@ -95,7 +95,7 @@ class Client(Struct, frozen=True):
     path: str
 
     @classmethod
-    def of(cls, url: str, *schemes: str) -> Client:
+    def from_url(cls, url: str, *schemes: str) -> Client:
         """Return the client of a URL with one of some schemes, `https` or `http`.
 
         Raise `ReplayError` for a URL that the API server would not call.

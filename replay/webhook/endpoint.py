@@ -136,7 +136,7 @@ class EndpointBackend:
 
     def __init__(self, url: str, *, concurrency: int = 8) -> None:
         """Prepare a client. Nothing is sent yet. Raise `ReplayError` for a URL that the API server would not call."""
-        self._client = Client.of(url, "https")
+        self._client = Client.from_url(url, "https")
         self._concurrency = concurrency
         self._executor: ThreadPoolExecutor | None = None
 

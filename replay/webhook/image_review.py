@@ -113,7 +113,7 @@ class ImageEndpoint(_NoWebhook):
 
         Raise `ReplayError` for a URL that the API server would not call.
         """
-        self._client = Client.of(url, "https", "http")
+        self._client = Client.from_url(url, "https", "http")
         self._timeout = timeout
         self._answers: dict[bytes, ImageReviewStatus | Failed] = {}
         self._patience = TimeoutCounter()

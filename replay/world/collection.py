@@ -148,7 +148,7 @@ class Collections(Struct, frozen=True, dict=True):
         return (each for collections in self.by_place.values() for each in collections)
 
     @staticmethod
-    def of(records: Iterable[RequestRecord], discovery: Discovery) -> Collections:
+    def from_records(records: Iterable[RequestRecord], discovery: Discovery) -> Collections:
         """Return the collection requests among `records`, without their response bodies."""
         by_place: dict[tuple[str, str, str, str], list[Collection]] = {}
         for record in records:

@@ -169,7 +169,7 @@ class Elsewhere(Struct, frozen=True):
     def _created_by_apply(self, alone: Exchange, lister: Lister) -> Known | Missing:
         """Return the object that an apply configuration creates."""
         configuration = alone.request.json
-        patcher = self.patchers.of(alone.kind, lister) if alone.kind is not None else None
+        patcher = self.patchers.patcher_for(alone.kind, lister) if alone.kind is not None else None
         if patcher is None or not isinstance(configuration, dict):
             return Missing("", "the schema of the applied object is not known")
         try:

@@ -188,7 +188,7 @@ def refused(
     """
     is_forbidden, _ = _authorized(record.annotations)
     attributes = attributes_from_uri(record.user, record.verb, record.request_uri)
-    authorizer = authorizers.of(lister, attributes.namespace, states, lambda: WorldLister(lister, states))
+    authorizer = authorizers.authorizer_for(lister, attributes.namespace, states, lambda: WorldLister(lister, states))
     answer = authorizer.authorize(attributes)
     if isinstance(answer, Missing):
         return UNKNOWN

@@ -97,7 +97,7 @@ def measure(made: Made, results: list[PartResult]) -> None:
 
     classes = class_results(results, ())
     note("classes")
-    begins = Divergence.of(result.begins() for result in classes.values())
+    begins = Divergence.combined(result.begins() for result in classes.values())
     note(f"where {len(begins.numbers):,} requests begin to differ")
     world = World()
     world.add(made.consequences())

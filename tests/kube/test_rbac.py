@@ -323,7 +323,7 @@ def test_one_authorizer_for_all_requests_between_two_changes() -> None:
     allowed = ask(BOT, "get", "pods", namespace="a", name="one")
 
     def of(other: object = others[0], namespace: str = "a") -> RBACAuthorizer:
-        return authorizers.of(lister, namespace, other, lambda: Objects(lister.objects.list_all()))
+        return authorizers.authorizer_for(lister, namespace, other, lambda: Objects(lister.objects.list_all()))
 
     first = of()
     assert of() is first
@@ -346,13 +346,15 @@ def test_no_authorizer_is_remembered_where_something_is_not_known_or_listed_anew
 
     for lister in (Unknown([]), Objects(OBJECTS)):
         authorizers = RBACAuthorizers()
-        one, other = (authorizers.of(lister, "a", lister, lambda: Objects(OBJECTS)) for _ in range(2))
+        one, other = (authorizers.authorizer_for(lister, "a", lister, lambda: Objects(OBJECTS)) for _ in range(2))
         assert one is not other
 
 
 def test_the_oldest_authorizers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authorizer, "MOST_AUTHORIZERS", 1)
     authorizers, lister = RBACAuthorizers(), Listings(OBJECTS)
-    first = authorizers.of(lister, "a", OBJECTS, lambda: lister)
-    assert authorizers.of(lister, "b", OBJECTS, lambda: lister) is authorizers.of(lister, "b", OBJECTS, lambda: lister)
-    assert authorizers.of(lister, "a", OBJECTS, lambda: lister) is not first
+    first = authorizers.authorizer_for(lister, "a", OBJECTS, lambda: lister)
+    assert authorizers.authorizer_for(lister, "b", OBJECTS, lambda: lister) is authorizers.authorizer_for(
+        lister, "b", OBJECTS, lambda: lister
+    )
+    assert authorizers.authorizer_for(lister, "a", OBJECTS, lambda: lister) is not first

@@ -87,7 +87,7 @@ def test_rows_about_an_object_hide_what_any_request_shows_of_it() -> None:
         ("b", "s", "{", None),
     ]
     redactors = ObjectRedactors(lambda: rows, redact=True)
-    assert redactors.of("secrets", "a", "s").text("hunter2 hunter3") == "(redacted) (redacted)"
-    assert redactors.of("secrets", "b", "s").text("hunter2") == "(redacted)"
-    assert redactors.of("secrets", "c", "s").text("hunter2") == "hunter2"
-    assert ObjectRedactors(lambda: rows, redact=False).of("secrets", "a", "s").text("hunter2") == "hunter2"
+    assert redactors.redactor_for("secrets", "a", "s").text("hunter2 hunter3") == "(redacted) (redacted)"
+    assert redactors.redactor_for("secrets", "b", "s").text("hunter2") == "(redacted)"
+    assert redactors.redactor_for("secrets", "c", "s").text("hunter2") == "hunter2"
+    assert ObjectRedactors(lambda: rows, redact=False).redactor_for("secrets", "a", "s").text("hunter2") == "hunter2"

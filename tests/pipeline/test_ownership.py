@@ -12,7 +12,7 @@ CHAIN = [("set", "u-set", "u-deployment"), ("pod", "u-pod", "u-set"), ("other", 
 
 
 def _ownership(rows: Rows) -> Ownership:
-    return Ownership.of(pl.DataFrame(rows, dict.fromkeys(("key", "uid", "owner"), pl.String), orient="row"))
+    return Ownership.from_rows(pl.DataFrame(rows, dict.fromkeys(("key", "uid", "owner"), pl.String), orient="row"))
 
 
 def test_what_owners_own() -> None:

@@ -44,7 +44,7 @@ def test_a_part_is_asked_for_what_is_its_own(parts: int, tmp_path: Path) -> None
             begins.find(each.seq, ObjectRef("", "pods", "n", each.name), each.audit_id)
         begins.find(0, ObjectRef("", "pods", "n", "not walked"), "")
         rows = [(_key("p1"), "u1", "u-set"), (_key("p1"), "", "u-other"), (_key("p0"), "u0", "u-set")]
-        owned = Ownership.of(pl.DataFrame(rows, ["key", "uid", "owner"], orient="row"))
+        owned = Ownership.from_rows(pl.DataFrame(rows, ["key", "uid", "owner"], orient="row"))
         keys = (begins.objects.keys() | {_key("elsewhere")}) - {_key("not walked")}
         wave = Wave(frozenset(keys), WalkContext(Collections({})), begins, owned)
         shown = []

@@ -121,7 +121,7 @@ class Assignment:
         if name in self._predicates:
             return self._predicates[name].holds(text)
         if name in self._functions:
-            return self.number(self._functions[name].of(text))
+            return self.number(self._functions[name].apply(text))
         if name.startswith("pieces "):
             return text.count(chr(int(name.removeprefix("pieces ")))) + 1
         match name:

@@ -32,7 +32,7 @@ def old_of(records: list[RequestRecord], *, trusted: bool = True, snapshot: Any 
     """The oldObject of the last record."""
     exchanges = [Exchange(record, builtin_discovery()) for record in records]
     history = History(exchanges, snapshot, clock, trusted=trusted)
-    return attribute(OldObjects(history, trusted=trusted).of(exchanges[-1]), "oldObject")
+    return attribute(OldObjects(history, trusted=trusted).old_object(exchanges[-1]), "oldObject")
 
 
 def missing(found: Any) -> list[str]:

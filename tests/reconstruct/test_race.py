@@ -40,7 +40,7 @@ def deleting(revision: int | None, second: int, period: int, **fields: Any) -> A
 def old_of(records: list[RequestRecord]) -> Any:
     """The oldObject of the last record."""
     exchanges = [Exchange(record, builtin_discovery()) for record in records]
-    return attribute(OldObjects(History(exchanges)).of(exchanges[-1]), "oldObject")
+    return attribute(OldObjects(History(exchanges)).old_object(exchanges[-1]), "oldObject")
 
 
 def missing(found: Any) -> set[str]:
@@ -113,7 +113,7 @@ def test_a_deletion_beside_an_eviction_may_have_found_its_condition(pod_record: 
     assert missing(old_of(records)) == {REVISION, MANAGED, TIMESTAMP, PERIOD, GENERATION, conditions}
     apart = [pod_record("create", 0, code=201, response=pod(5)), eviction(pod_record, 3, 3.5), deletion]
     exchanges = [Exchange(record, builtin_discovery()) for record in apart]
-    found = attribute(OldObjects(History(exchanges)).of(exchanges[-1]), "oldObject")
+    found = attribute(OldObjects(History(exchanges)).old_object(exchanges[-1]), "oldObject")
     assert found == pod(5)
 
 

@@ -117,7 +117,7 @@ def test_what_arrives_is_decided(settings: ServeSettings, monkeypatch: pytest.Mo
     (work / SUMMARY).write_bytes(orjson.dumps(summary(ROW)))
     board.publish("next", work, key, summary(ROW), 1.0)
     stores = Stores({})
-    monkeypatch.setattr(stores, "of", lambda _cluster: LogState(last=row.store[0], batch=row.store[1]))
+    monkeypatch.setattr(stores, "log_state", lambda _cluster: LogState(last=row.store[0], batch=row.store[1]))
     lane = Arriving(settings, board, stores)
     lane.work(board.states()[0])
     state = board.states()[0]

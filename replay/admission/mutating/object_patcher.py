@@ -109,7 +109,7 @@ class ObjectPatcher:
         if self._merge_schema is None:
             text = f"failed to convert patch object to typed object: no corresponding type for {self._shown_kind}"
             raise MutationError(f"error applying patch: {text}")
-        atom = self._atoms.of(self._merge_schema)
+        atom = self._atoms.atom_for(self._merge_schema)
         try:
             return structured_merge.apply_configuration(atom, value, patch, replaces_atomics=replaces_atomics)
         except MergeError as error:
@@ -160,7 +160,7 @@ class ObjectPatchers:
         self._atoms = Atoms()
         self._patchers: dict[tuple[GroupVersionKind, Schema | None], ObjectPatcher | None] = {}
 
-    def of(self, kind: GroupVersionKind, lister: Lister | None = None) -> ObjectPatcher | None:
+    def patcher_for(self, kind: GroupVersionKind, lister: Lister | None = None) -> ObjectPatcher | None:
         """Return the patcher of a kind, None if its schema is unknown.
 
         `lister` shows the definition of a custom kind.

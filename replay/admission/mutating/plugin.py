@@ -243,7 +243,7 @@ class MutatingRequest:
         kind, request_kind = invocation.match.kind, self.attributes.kind
         converter = self.admission.converter
         versioned = value if kind == request_kind else self._versioned(kind, value)
-        patcher = self.admission.patchers.of(kind, self.lister)
+        patcher = self.admission.patchers.patcher_for(kind, self.lister)
         result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher, shown, observer)
         if result.object is value or kind == request_kind:
             return result

@@ -102,7 +102,7 @@ class _ValidationPlan:
                 key = (planned.match, planned.hook.evaluator.footprint_without_messages)
                 members.setdefault(key, []).append(index)
         self.groups = tuple(
-            (groups.of(match, tuple(hooks[index].hook.evaluator for index in indices)), tuple(indices))
+            (groups.group_for(match, tuple(hooks[index].hook.evaluator for index in indices)), tuple(indices))
             for (match, _), indices in members.items()
         )
         """Each group with the indices of its hooks."""
@@ -140,7 +140,7 @@ class _AlikeGroups:
         self._groups: dict[tuple[Match, tuple[Validator, ...]], AlikePolicies] = {}
         self._results: AlikeResults[_GroupResults] = AlikeResults(MOST_RESULTS)
 
-    def of(self, match: Match, validators: tuple[Validator, ...]) -> AlikePolicies:
+    def group_for(self, match: Match, validators: tuple[Validator, ...]) -> AlikePolicies:
         """Return the group of some policies."""
         key = (match, validators)
         if key not in self._groups:

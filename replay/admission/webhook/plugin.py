@@ -305,7 +305,7 @@ class MutatingWebhookPlugin:
         except JSONPatchError as error:
             raise internal_error(str(error)) from None
         # The server decodes the patched object, which adds defaults and drops unknown fields.
-        patcher = self._patchers.of(invocation.kind, self._lister)
+        patcher = self._patchers.patcher_for(invocation.kind, self._lister)
         return changed if patcher is None else patcher.decode(changed, original, strict=False)
 
 

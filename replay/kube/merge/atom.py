@@ -97,7 +97,7 @@ class Atoms:
         self._named: dict[tuple[str, bool | None], Atom] = {}
         self._roots: dict[Schema, Atom] = {}
 
-    def of(self, schema: Schema) -> Atom:
+    def atom_for(self, schema: Schema) -> Atom:
         """Return the atom of a kind's schema."""
         atom = self._roots.get(schema)
         if atom is None:

@@ -197,7 +197,7 @@ class RoleResolver:
         entry = self._bound.get(key)
         if entry is None:
             bindings = self._bindings_of(kind, place)
-            user_bindings = () if isinstance(bindings, Missing) else tuple(bindings.of(user))
+            user_bindings = () if isinstance(bindings, Missing) else tuple(bindings.roles_for(user))
             entry = self._bound[key] = (
                 user_bindings,
                 ((bindings,) if isinstance(bindings, Missing) else bindings.missing),
@@ -321,7 +321,9 @@ class RBACAuthorizers:
         """Start empty."""
         self._authorizers: dict[tuple[int, str], tuple[object, list[Sequence[JSON]], RBACAuthorizer]] = {}
 
-    def of(self, lister: Lister, namespace: str, others: object, world: Callable[[], Lister]) -> RBACAuthorizer:
+    def authorizer_for(
+        self, lister: Lister, namespace: str, others: object, world: Callable[[], Lister]
+    ) -> RBACAuthorizer:
         """Return the authorizer for requests in a namespace, which is empty for the cluster.
 
         `world` returns a lister of the same objects except for `others`. INVARIANT: a lister returns the identical list

@@ -59,7 +59,7 @@ class RoleBindings:
                     self._by_subject[key].append(number)
         self._namespace = namespace
 
-    def of(self, user: UserInfo) -> Iterator[BoundRole]:
+    def roles_for(self, user: UserInfo) -> Iterator[BoundRole]:
         """Yield the bindings for a user, in the order given."""
         if not self._bindings:
             return

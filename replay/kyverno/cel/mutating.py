@@ -158,7 +158,7 @@ class MutatingPolicy:
             return MutationResult(RuleResponse("", SKIP, "skip"))
         value = request.object
         for mutation in self._mutations:
-            change = self._change(mutation, inputs, patchers.of(request.kind))
+            change = self._change(mutation, inputs, patchers.patcher_for(request.kind))
             changed = patch_partially(value, change)
             if isinstance(changed, Missing):
                 raise undetermined(changed)

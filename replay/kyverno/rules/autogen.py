@@ -60,7 +60,7 @@ class MadeRules:
         """Start without rules."""
         self._made: IdentityMemo[Sequence[Rule]] = IdentityMemo()
 
-    def of(self, policy: Mapping[str, Any], kind: str) -> Sequence[Rule]:
+    def rules_for(self, policy: Mapping[str, Any], kind: str) -> Sequence[Rule]:
         """Return the result of `compute_rules`, computed once for each policy and kind."""
         made = self._made.get((policy,), kind)
         return self._made.put((policy,), compute_rules(policy, kind), kind) if made is None else made

@@ -39,15 +39,15 @@ class Engine(Struct, frozen=True):
 
     def validate(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
         """Return the results of the validating rules."""
-        return self._evaluate(policy, self.rules.of(policy, request.kind.kind), request, validation_handler)
+        return self._evaluate(policy, self.rules.rules_for(policy, request.kind.kind), request, validation_handler)
 
     def mutate(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
         """Return the results of the mutating rules, with the changed object."""
-        return self._evaluate(policy, self.rules.of(policy, ""), request, mutation_handler)
+        return self._evaluate(policy, self.rules.rules_for(policy, ""), request, mutation_handler)
 
     def trigger(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
         """Return the rules that a request triggers to create or change other objects later, each with a description."""
-        return self._evaluate(policy, self.rules.of(policy, request.kind.kind), request, trigger_handler)
+        return self._evaluate(policy, self.rules.rules_for(policy, request.kind.kind), request, trigger_handler)
 
     def _evaluate(
         self,

@@ -238,7 +238,7 @@ class RuleWebhook:
         failed = [rule.name for rule in response.rules if rule.status == FAIL]
         if not failed:
             return False
-        rules = self.engine.rules.of(response.policy, str((response.resource or {}).get("kind") or kind))
+        rules = self.engine.rules.rules_for(response.policy, str((response.resource or {}).get("kind") or kind))
         return any(enforces(_action(response, rules, name)) for name in failed)
 
     def audit(self, request: Request) -> list[PolicyResponse]:

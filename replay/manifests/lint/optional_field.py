@@ -203,11 +203,11 @@ def lint_optional_fields(
         guards = [*around, *(readings[each.path] for each in used)]
         if is_message and (validation := readings.get(checked.path.replace(".messageExpression", ".expression"))):
             guards.append(validation)
-        in_variables = {path for each in used[1:] for path in optional.of(readings[each.path])}
+        in_variables = {path for each in used[1:] for path in optional.read_by(readings[each.path])}
         for each in used:
             missing = sorted(
                 _shown(path)
-                for path in optional.of(readings[each.path]) - (in_variables if each is checked else set())
+                for path in optional.read_by(readings[each.path]) - (in_variables if each is checked else set())
                 if path not in demanded and not any(guard.is_guarded(path) for guard in guards)
             )
             if missing and (each.path, missing[0]) not in reported:
@@ -268,7 +268,7 @@ class _OptionalFields:
         self._schemas: list[Schema] = [schema for schema in schemas if schema is not None]
         self._request = _OPTIONAL_IN_REQUEST if _may_lack_subresource(policy) else frozenset()
 
-    def of(self, reading: Reading) -> set[SchemaPath]:
+    def read_by(self, reading: Reading) -> set[SchemaPath]:
         """Return the optional fields that an expression reads."""
         return {part for path in reading.paths for part in self._parts(path)}
 

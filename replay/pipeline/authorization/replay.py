@@ -262,7 +262,7 @@ def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gat
         key = (id(decided), first.decision, first.reason)
         tally = tallies.get(key)
         if tally is None:
-            tally = tallies[key] = _Tally.of(first, replayed.questions[first.question], decided)
+            tally = tallies[key] = _Tally.from_decision(first, replayed.questions[first.question], decided)
         tally.requests += len(alike.seqs)
         refused += alike.seqs if tally.refused else []
         let_in += alike.seqs if tally.let_in else []
@@ -292,7 +292,7 @@ class _Tally(Struct):
     requests: int = 0
 
     @classmethod
-    def of(cls, request: AuthorizedRequest, attributes: AuthorizationAttributes, decided: AuthorizationPair) -> _Tally:
+    def from_decision(cls, request: AuthorizedRequest, attributes: AuthorizationAttributes, decided: AuthorizationPair) -> _Tally:
         """Return the tally for the first of its requests."""
         outcome = authorization_outcome(*decided)
         cell = cell_of(attributes, *decided, outcome) if outcome is not AuthorizationOutcome.UNCHANGED else None

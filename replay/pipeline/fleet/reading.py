@@ -36,7 +36,7 @@ class FleetReader(Struct, frozen=True):
     def read(self, batches: Sequence[Batch], parts: int, target: Path, progress: Progress) -> list[Batch]:
         """See `BatchReader.read`."""
         run = BatchJob(self.spool, parts).run
-        futures = {self.executor.submit(run, NamedBatch.of(batch)): batch for batch in batches}
+        futures = {self.executor.submit(run, NamedBatch.from_batch(batch)): batch for batch in batches}
         try:
             return _written(futures, target, progress)
         except BaseException:
@@ -55,7 +55,7 @@ class NamedBatch(NamedTuple):
     digests: tuple[str, ...]
 
     @classmethod
-    def of(cls, batch: Batch) -> NamedBatch:
+    def from_batch(cls, batch: Batch) -> NamedBatch:
         """Return a batch of this machine with portable names."""
         files = [replace(file, file=replace(file.file, path=_name(file.file))) for file in batch.files]
         digests = (file.file.digest() if is_bucket(file.file.name) else "" for file in batch.files)

@@ -122,7 +122,7 @@ def _with_known_policy(store: Store, question: LookupFilter, manifests: Manifest
 def _in(pattern: str | None, rows: Iterable[PastDecision], places: WorkspacePlaces) -> Iterator[PastDecision]:
     """Yield decisions with their kcp workspaces, limited to those that a pattern selects."""
     for row in rows:
-        workspace, policy_workspace = places.of(row.audit_id)
+        workspace, policy_workspace = places.pair_for(row.audit_id)
         if pattern is None or fnmatchcase(workspace, pattern):
             yield replace(row, workspace=workspace, policy_workspace=policy_workspace) if workspace else row
 
@@ -195,7 +195,7 @@ def _row(row: dict[str, Any], redactors: ObjectRedactors, workload: str) -> Past
     at = row["at"].replace(tzinfo=UTC)
     patch = orjson.loads(row["patch"]) if row["patch"] else None
     resource = row["resource"]
-    redactor = redactors.of(resource, row["namespace"], row["object_name"])
+    redactor = redactors.redactor_for(resource, row["namespace"], row["object_name"])
     patch = list(redactor.patch(patch)) if isinstance(patch, list) else patch
     return PastDecision(
         at=_microseconds(at),

@@ -167,7 +167,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
         """
         if exchange.kind is None or exchange.record.verb != "patch":
             return frozenset()
-        patcher = self.job.chain.patchers.of(exchange.kind, self.job.cluster.at(exchange.record))
+        patcher = self.job.chain.patchers.patcher_for(exchange.kind, self.job.cluster.at(exchange.record))
         if patcher is None:
             return frozenset()
         try:

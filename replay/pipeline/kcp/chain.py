@@ -216,7 +216,7 @@ class ShardChain(Struct, dict=True):
         return timeline
 
     def _timeline(self, workspace: str) -> PolicyTimeline | Missing:
-        cluster, sets = self.cluster.of(workspace), self.workspaces
+        cluster, sets = self.cluster.in_workspace(workspace), self.workspaces
         own_policies = sets.current.get(workspace)
         if own_policies is None and not cluster.snapshot and not self.cluster.is_born(workspace):
             name = sets.names.path(workspace)
@@ -225,11 +225,11 @@ class ShardChain(Struct, dict=True):
         planned = NOTHING_PLANNED
         if workspace in sets.candidate:
             policies_before_plan = current if current is not None else self._of_snapshot(workspace)
-            planned = Planned.of(policies_before_plan, named(sets.candidate[workspace]))
+            planned = Planned.from_objects(policies_before_plan, named(sets.candidate[workspace]))
         return PolicyTimeline(cluster, current, planned, self.versions.current)
 
     def _of_snapshot(self, workspace: str) -> dict[tuple[str, str], JSON]:
-        return named(defaulted_api_objects(self.cluster.of(workspace).snapshot, self.versions.current))
+        return named(defaulted_api_objects(self.cluster.in_workspace(workspace).snapshot, self.versions.current))
 
     def _chain(self, whose: Deciders, target: str, sides: Sides) -> Chain:
         changes = self.workspaces.changes
@@ -269,7 +269,7 @@ class ShardChain(Struct, dict=True):
             return lister
         if not self.is_followed(workspace):
             return PolicyLister(lister, UnknownWorkspaceLister(self.workspaces.names.path(workspace)))
-        return PolicyLister(lister, ClusterLister(self.cluster.of(workspace), at.start, at.end))
+        return PolicyLister(lister, ClusterLister(self.cluster.in_workspace(workspace), at.start, at.end))
 
     def is_followed(self, workspace: str) -> bool:
         """Return whether the log holds all writes to a workspace."""
@@ -283,7 +283,7 @@ class ShardChain(Struct, dict=True):
             self.workspaces.is_rehearsed
             or bool(self.workspaces.changes)
             or any(
-                not Planned.of(named(self.workspaces.current.get(workspace, ())), named(policies)).is_nothing
+                not Planned.from_objects(named(self.workspaces.current.get(workspace, ())), named(policies)).is_nothing
                 for workspace, policies in self.workspaces.candidate.items()
             )
         )

@@ -235,7 +235,7 @@ class Rebinding:
 
     def _export(self, workspace: str, name: str) -> JSON | Missing:
         """Return the newest state of an export."""
-        history = self._cluster.of(workspace).history(API_EXPORT, "", name)
+        history = self._cluster.in_workspace(workspace).history(API_EXPORT, "", name)
         states = [effect.state for effect in history.effects if effect.state is not None] if history else []
         where = self._workspaces.names.path(workspace)
         return states[-1] if states else Missing("", f"the APIExport `{where}:{name}` is not known", _GIVE_EXPORTS)

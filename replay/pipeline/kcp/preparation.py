@@ -109,7 +109,7 @@ class WorkspacePlaces(Struct):
     resources: Mapping[tuple[str, str, str], frozenset[WorkspacePair]] = field(default_factory=dict)
     """The workspace pairs of all requests, by logical cluster, group and resource."""
 
-    def of(self, audit_id: str) -> WorkspacePair:
+    def pair_for(self, audit_id: str) -> WorkspacePair:
         """Return the workspace in which a request was decided."""
         return self.by_audit_id.get(audit_id, NOWHERE)
 

@@ -68,7 +68,7 @@ class Planned(Struct, frozen=True):
     """
 
     @staticmethod
-    def of(current: Objects, candidate: Objects | None) -> Planned:
+    def from_objects(current: Objects, candidate: Objects | None) -> Planned:
         """Return the changes of a candidate. A candidate without the workspace leaves it unchanged."""
         if candidate is None:
             return NOTHING_PLANNED

@@ -24,7 +24,7 @@ class Divergence(Tally):
     numbers: dict[int, IsolatedEnd | None] = field(default_factory=dict)
 
     @staticmethod
-    def of(parts: Iterable[Divergence]) -> Divergence:
+    def combined(parts: Iterable[Divergence]) -> Divergence:
         """Merge the parts' divergences.
 
         Equal values are shared, and so is a number that stands in both dictionaries.

@@ -24,7 +24,7 @@ class Ownership(Struct, frozen=True):
     depths: pl.DataFrame
 
     @staticmethod
-    def of(rows: pl.DataFrame) -> Ownership:
+    def from_rows(rows: pl.DataFrame) -> Ownership:
         """Return the ownership from the rows of `owned.sql`."""
         return Ownership(rows, _depths(rows))
 

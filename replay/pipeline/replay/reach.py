@@ -75,7 +75,7 @@ class LogAnswers:
     @cached_property
     def ownership(self) -> Ownership:
         """Return the owners of created objects."""
-        return Ownership.of(self.store.frame("owned"))
+        return Ownership.from_rows(self.store.frame("owned"))
 
     @cached_property
     def collections(self) -> list[RequestRecord]:
@@ -118,7 +118,7 @@ def followed_collections(records: Iterable[RequestRecord], job: Job, findings: C
         may_change = job.versions.differ or not changed.isdisjoint(refusers(record))
         return record.seq in findings and may_change
 
-    return Collections.of(filter(is_followed, records), job.cluster.discovery)
+    return Collections.from_records(filter(is_followed, records), job.cluster.discovery)
 
 
 class GatedObjects(NamedTuple):
@@ -211,7 +211,7 @@ def _subjects(job: Job, changes: LookupChanges) -> Callable[[str], bool]:
     @cache
     def is_bound(user: str) -> bool:
         user_info: UserInfo = user_info_from_json(user)
-        return any(True for each in bindings for _ in each.of(user_info))
+        return any(True for each in bindings for _ in each.roles_for(user_info))
 
     return is_bound
 

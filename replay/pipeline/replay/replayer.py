@@ -111,7 +111,7 @@ class PartOutcomes(Struct):
     settled: dict[CoarseClass, ClassOutcomes] = field(default_factory=dict)
     met: dict[CoarseClass, KeptBlocks] = field(default_factory=dict)
 
-    def of(self, record: RequestRecord, *, is_settled: bool = False) -> ClassOutcomes:
+    def outcomes_for(self, record: RequestRecord, *, is_settled: bool = False) -> ClassOutcomes:
         """Return the results of a record's class."""
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
         results = self.settled if is_settled else self.classes
@@ -166,7 +166,7 @@ class Replayer(Struct, frozen=True, dict=True):
         for met in met_requests:
             request = met.request
             decisions = as_far_as_reached(request, decide(met, self.cluster.at(request.record)))
-            self._count(request, decisions, part.of(request.record), part)
+            self._count(request, decisions, part.outcomes_for(request.record), part)
         return part
 
     def replay_difference(
@@ -179,8 +179,8 @@ class Replayer(Struct, frozen=True, dict=True):
             decisions = decide(met, self.cluster.at(request.record))
             if decisions is not None:
                 current, earlier, candidate = as_far_as_reached(request, decisions)
-                self._count(request, (current, earlier), earlier_part.of(request.record), earlier_part)
-                self._count(request, (current, candidate), part.of(request.record), part)
+                self._count(request, (current, earlier), earlier_part.outcomes_for(request.record), earlier_part)
+                self._count(request, (current, candidate), part.outcomes_for(request.record), part)
         return part, earlier_part
 
     def pass_over(self, records: Iterable[RequestRecord], part: PartOutcomes) -> None:
@@ -197,7 +197,7 @@ class Replayer(Struct, frozen=True, dict=True):
             progress_ = progress(exchange)
             failed = progress_ is not None and progress_.reached is Reached.FAILED_BEFORE
             decision = NOT_REACHED if failed else ADMITTED
-            outcomes = part.of(record, is_settled=self.keep is not None)
+            outcomes = part.outcomes_for(record, is_settled=self.keep is not None)
             if progress_ is not None and failed:
                 outcomes.summary.not_reached[progress_.reason] += 1
             outcome = self._unread(record, exchange, decision, self._gated(record, decision))
@@ -237,13 +237,13 @@ class Replayer(Struct, frozen=True, dict=True):
     def _replay_request(self, request: ReplayRequest, part: PartOutcomes) -> None:
         record = request.record
         if self.keep is None:
-            self._count(request, self.decisions(request), part.of(record), part)
+            self._count(request, self.decisions(request), part.outcomes_for(record), part)
         elif request.reached is Reached.FAILED_BEFORE:
-            self._count(request, self._mutations_alone(request), part.of(record, is_settled=True), part)
+            self._count(request, self._mutations_alone(request), part.outcomes_for(record, is_settled=True), part)
         else:
             decisions, met = self.keep(request, self.cluster.at(record))
             part.keep(record, met)
-            self._count(request, as_far_as_reached(request, decisions), part.of(record), part)
+            self._count(request, as_far_as_reached(request, decisions), part.outcomes_for(record), part)
 
     def _count(
         self, request: ReplayRequest, decisions: Sequence[Decision], outcomes: ClassOutcomes, part: PartOutcomes

@@ -115,7 +115,7 @@ class World(Struct):
     @property
     def facts(self) -> WorldFacts:
         """Return the counts for a report."""
-        return WorldFacts.of(self.ends.values(), self.refused, self.still.values())
+        return WorldFacts.from_consequences(self.ends.values(), self.refused, self.still.values())
 
     def put(self, place: LogPosition, consequence: Consequence) -> None:
         """Set the consequence of a request."""

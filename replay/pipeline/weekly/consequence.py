@@ -40,7 +40,7 @@ class Enforcement(Struct, frozen=True):
     trial: Mapping[str, frozenset[str]]
 
     @staticmethod
-    def of(scope: ReportScope) -> Enforcement:
+    def from_scope(scope: ReportScope) -> Enforcement:
         """Return the policies of a report's sets that could be enforced."""
         candidate, trial = False, dict[str, frozenset[str]]()
         for own in scope.own_sets():

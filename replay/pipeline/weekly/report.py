@@ -102,7 +102,7 @@ def weekly(
         step = next((step for step in _STEPS if period.length // step <= _MOST_STEPS), _STEPS[-1])
         part = WeeklyPart()
         if sides := _sides(manifests):
-            task = WeeklyTask(periods, step, sides, question.owner_label, Enforcement.of(scope))
+            task = WeeklyTask(periods, step, sides, question.owner_label, Enforcement.from_scope(scope))
             part = _replayed(store, replace(past_job(store, manifests), within=scope.within), task, options, progress)
         figures = [figures_of(store, scope, part, Slot(i, each, step)) for i, each in enumerate(periods)]
         foreign, rejects = _foreign(store, period, manifests), _rejects(store)

@@ -48,7 +48,7 @@ class ReportScope(Struct, frozen=True):
 
     def place(self, audit_id: str) -> WorkspacePair | None:
         """Return the workspaces of a request, or None for a request outside the report."""
-        place = self.places.of(audit_id)
+        place = self.places.pair_for(audit_id)
         return place if self.workspaces is None or place[0] in self.workspaces else None
 
     def own_sets(self) -> Iterator[OwnSets]:

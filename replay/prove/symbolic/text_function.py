@@ -25,7 +25,7 @@ class TextFunction(Struct, frozen=True):
     text: str = ""
     number: int = 0
 
-    def of(self, text: str) -> str:
+    def apply(self, text: str) -> str:
         """Return the result for one text."""
         return _RESULTS[self.kind](self, text)
 

@@ -81,7 +81,7 @@ class TextPredicate(Struct, frozen=True):
     def holds(self, text: str) -> bool | None:  # noqa: PLR0911 - one case a kind
         """Return the answer for one text, or None if the kind has none here."""
         if self.functions:
-            return replace(self, functions=self.functions[:-1]).holds(self.functions[-1].of(text))
+            return replace(self, functions=self.functions[:-1]).holds(self.functions[-1].apply(text))
         match self.kind:
             case "matches":
                 return _matches_exactly(text, self.text)
@@ -252,7 +252,7 @@ class Texts:
         """Return the result of a function of a text."""
         text = self.text_of(term)
         if text is not None:
-            return self.literal(function.of(text))
+            return self.literal(function.apply(text))
         if term.op == "ite":
             return choose(term.args[0], self.result(function, term.args[1]), self.result(function, term.args[2]))
         result = apply(f"text of {name_of(function)}", (term,), INT)

@@ -57,7 +57,7 @@ class OldObjects(Struct, frozen=True):
     trusted: bool = True
     mutated: Callable[[Exchange], bool] = _never
 
-    def of(self, exchange: Exchange) -> Known | Missing:
+    def old_object(self, exchange: Exchange) -> Known | Missing:
         """Return the object that an UPDATE or DELETE found, in the kind of the request (a Scale for `scale`).
 
         It is never null.

@@ -73,7 +73,7 @@ def after_apply(exchange: Exchange, old: Known, schemas: Schemas) -> Known:
     managers = _managers(exchange, old, kind)
     live = removed(old.value, MANAGED)
     try:
-        after, managers = applied(_atoms().of(schema), live, exchange.request.json, managers, writer_of(exchange))
+        after, managers = applied(_atoms().atom_for(schema), live, exchange.request.json, managers, writer_of(exchange))
     except MergeError as error:
         raise UnappliedPatchError("the apply configuration does not match the schema of its kind") from error
     except ApplyConflictError as error:
@@ -94,7 +94,7 @@ def managers_after(exchange: Exchange, old: Known, new: Known, schemas: Schemas)
     Raise `UnappliedPatchError` if they are unknown, and `ApplyConflictError`.
     """
     schema, kind = _schema_of(exchange, schemas)
-    atom, writer = _atoms().of(schema), writer_of(exchange)
+    atom, writer = _atoms().atom_for(schema), writer_of(exchange)
     if old.value is None:
         empty: JSON = {"apiVersion": kind.api_version, "kind": kind.kind}
         live, managers = empty if schemas.is_custom(kind) else round_trip(schema, empty), _NOBODY

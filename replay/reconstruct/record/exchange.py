@@ -53,7 +53,7 @@ class Exchange:
         self.succeeded = 200 <= record.code < 300
         self.is_connect = record.subresource in CONNECT_SUBRESOURCES
         self.concerns_parent = record.subresource not in NOT_THE_OBJECT
-        discovery = discovery.of(record.workspace) if record.workspace else discovery
+        discovery = discovery.in_workspace(record.workspace) if record.workspace else discovery
         self.api_resource = known = discovery.resource(self.resource)
         self.parent_kind = known.kind if known is not None else self._kind_in_bodies()
         kind = known.subresources.get(record.subresource) if record.subresource and known is not None else None

@@ -56,7 +56,7 @@ class ShardDiscovery(Discovery):
         super().__init__([*builtin_discovery(), *system_resources(), *custom_resources(cluster.crds)])
         self._cluster = cluster
 
-    def of(self, workspace: str) -> Discovery:
+    def in_workspace(self, workspace: str) -> Discovery:
         """Return the kinds that a workspace serves."""
         return self._cluster.discovery_of(workspace)
 
@@ -98,8 +98,8 @@ class ShardCluster(Cluster):
         """Return the known logical clusters."""
         return (self._snapshots.keys() | self._written_in.keys()) - {""}
 
-    def of(self, workspace: str) -> Cluster:
-        """See `Cluster.of`."""
+    def in_workspace(self, workspace: str) -> Cluster:
+        """See `Cluster.in_workspace`."""
         if not workspace:
             return self
         cluster = self._own.get(workspace)
@@ -111,7 +111,7 @@ class ShardCluster(Cluster):
 
     def at(self, record: RequestRecord) -> ClusterLister:
         """See `Cluster.at`: returns the cluster of the request's workspace."""
-        return ClusterLister(self.of(record.workspace), record.received, record.stage_time)
+        return ClusterLister(self.in_workspace(record.workspace), record.received, record.stage_time)
 
     def discovery_of(self, workspace: str) -> Discovery:
         """Return the kinds of a workspace: its own, those that it exports, and those that it ever bound."""
@@ -132,7 +132,7 @@ class ShardCluster(Cluster):
             names = set(schema_names(binding))
             for schema in self._states(source, API_RESOURCE_SCHEMA) if names else ():
                 crds += [crd_of_schema(schema)] if (schema.get("metadata") or {}).get("name") in names else []
-        return [*crds, *self.of(workspace).crds]
+        return [*crds, *self.in_workspace(workspace).crds]
 
     @property
     def crds(self) -> list[JSON]:
@@ -152,7 +152,7 @@ class ShardCluster(Cluster):
 
     def _states(self, workspace: str, kind: GroupVersionKind) -> list[JSON]:
         """Return all states of a kind's objects, in order, in any version."""
-        cluster, states_of_kind = self.of(workspace), []
+        cluster, states_of_kind = self.in_workspace(workspace), []
         # A binding without status names no workspace.
         if not workspace:
             return []
@@ -169,7 +169,7 @@ class ShardCluster(Cluster):
         """
         if is_system(workspace):
             return True
-        cluster = self.of(workspace)
+        cluster = self.in_workspace(workspace)
         for key in cluster.keys(LOGICAL_CLUSTER):
             writes = cluster.writes(LOGICAL_CLUSTER, key[2], key[3])
             if any(record.verb == "create" and record.code == CREATED for record in writes):
@@ -184,7 +184,7 @@ class ShardCluster(Cluster):
         """
         has_gaps = self._gaps.get(workspace)
         if has_gaps is None:
-            cluster = self.of(workspace)
+            cluster = self.in_workspace(workspace)
             has_gaps = self._gaps[workspace] = any(_is_unseen(cluster, obj, began) for obj in cluster.snapshot)
         return has_gaps
 
@@ -210,7 +210,7 @@ class ShardCluster(Cluster):
 
     def bindings(self, workspace: str, start: int, end: int) -> APIBindings:
         """Return the APIBindings of a workspace at a time (microseconds)."""
-        cluster, states = self.of(workspace), []
+        cluster, states = self.in_workspace(workspace), []
         for key in cluster.keys(API_BINDING):
             history = cluster.history(API_BINDING, key[2], key[3])
             assert history is not None
@@ -234,7 +234,7 @@ class ShardCluster(Cluster):
         """Return the resources that a workspace ever defined itself."""
         resources = self._definitions.get(workspace)
         if resources is None:
-            own_resources = custom_resources(self.of(workspace).crds)
+            own_resources = custom_resources(self.in_workspace(workspace).crds)
             resources = self._definitions[workspace] = {each.resource.group_resource for each in own_resources}
         return resources
 

@@ -37,7 +37,7 @@ def atom_of(value: JSON) -> Atom:
     group, _, version = value["apiVersion"].rpartition("/")
     schema = SCHEMAS.for_kind(GroupVersionKind(group, version, value["kind"]))
     assert schema is not None
-    return ATOMS.of(schema)
+    return ATOMS.atom_for(schema)
 
 
 def after(step: dict[str, Any], live: JSON, managers: Managers) -> tuple[JSON, Managers]:

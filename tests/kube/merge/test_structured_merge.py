@@ -28,7 +28,7 @@ ATOMS = Atoms()
 def atom_of(value: JSON) -> Atom:
     schema = Schemas().for_kind(GroupVersionKind(*split_api_version(value["apiVersion"]), value["kind"]))
     assert schema is not None
-    return ATOMS.of(schema)
+    return ATOMS.atom_for(schema)
 
 
 def merged(value: JSON, patch: JSON) -> JSON:
@@ -130,7 +130,7 @@ def test_custom_kinds(name: str, live: JSON, patch: JSON, expected: JSON | str) 
     schema = Schemas([CUSTOM]).for_kind(GroupVersionKind("example.com", "v1", "Widget"))
     assert schema is not None
     try:
-        got = apply_configuration(Atoms().of(schema), live, patch)
+        got = apply_configuration(Atoms().atom_for(schema), live, patch)
     except MergeError as error:
         got = str(error)
     assert got == expected

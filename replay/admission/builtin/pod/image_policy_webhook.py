@@ -81,7 +81,7 @@ class Backend(Struct, frozen=True):
     audit_annotations: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, document: JSON) -> Backend:
+    def from_document(cls, document: JSON) -> Backend:
         """Return the backend of a document. Raise ManifestError for an invalid pattern."""
         for name in ("deny", "fail"):
             try:

@@ -95,21 +95,27 @@ def _requests(pod: JSON) -> dict[str, Quantity]:
     """Return the maximum of requested, allocated and actual resources, with overhead (`PodRequests`)."""
     spec, statuses, infeasible = pod["spec"], _statuses(pod), _is_resize_infeasible(pod)
 
-    def of(container: JSON) -> Amounts:
+    def from_spec(container: JSON) -> Amounts:
         return amounts((container.get("resources") or {}).get("requests"))
 
     def allocated(container: JSON) -> Amounts:
         resources_allocated = statuses.get(container.get("name"), {}).get("allocatedResources")
-        return amounts(resources_allocated) if resources_allocated is not None else {} if infeasible else of(container)
+        return (
+            amounts(resources_allocated)
+            if resources_allocated is not None
+            else {}
+            if infeasible
+            else from_spec(container)
+        )
 
     def actuated(container: JSON) -> Amounts:
         resources_actual = (statuses.get(container.get("name"), {}).get("resources") or {}).get("requests")
         return amounts(resources_actual) if resources_actual is not None else allocated(container)
 
     # An infeasible resize will not happen, so the requested amounts do not count.
-    ways = [actuated, allocated] if infeasible else [of, actuated, allocated]
+    ways = [actuated, allocated] if infeasible else [from_spec, actuated, allocated]
     total: dict[str, Quantity] = {}
-    for way in ways if statuses or infeasible else [of]:
+    for way in ways if statuses or infeasible else [from_spec]:
         raise_to(total, sum_of_containers(spec, way))
     total |= dict(_of_pod(spec, "requests"))
     add(total, amounts(spec.get("overhead")))
@@ -120,16 +126,16 @@ def _limits(pod: JSON) -> dict[str, Quantity]:
     """Return the maximum of requested and actual limits, with overhead if there is a limit (`PodLimits`)."""
     spec, statuses, infeasible = pod["spec"], _statuses(pod), _is_resize_infeasible(pod)
 
-    def of(container: JSON) -> Amounts:
+    def from_spec(container: JSON) -> Amounts:
         return amounts((container.get("resources") or {}).get("limits"))
 
     def actuated(container: JSON) -> Amounts:
         resources_actual = (statuses.get(container.get("name"), {}).get("resources") or {}).get("limits")
-        return amounts(resources_actual) if resources_actual is not None else {} if infeasible else of(container)
+        return amounts(resources_actual) if resources_actual is not None else {} if infeasible else from_spec(container)
 
     total = sum_of_containers(spec, actuated)
     if not infeasible:
-        raise_to(total, sum_of_containers(spec, of))
+        raise_to(total, sum_of_containers(spec, from_spec))
     total |= dict(_of_pod(spec, "limits"))
     overhead = amounts(spec.get("overhead")).items()
     # Overhead raises a limit only if there is one. Otherwise it would limit an unlimited pod.
