@@ -85,6 +85,7 @@ def collect_params(
     params = _find(api_resource, param_ref, namespace, lister)
     if isinstance(params, (ParamsError, Missing)):
         return params
+    # Without `Deny` the binding is skipped, because there is no parameter to evaluate it with.
     if not params and param_ref.parameter_not_found_action == "Deny":
         return ParamsError("no params found for policy binding with `Deny` parameterNotFoundAction")
     cached = [_as_cached(param, api_resource, version) for param in params]
@@ -150,6 +151,7 @@ def _as_cached(
 def _typed_meta(param: JSON, api_resource: APIResource) -> JSON:
     partial: dict[str, Any] = {"apiVersion": api_resource.kind.api_version, "kind": api_resource.kind.kind, **param}
     metadata = partial.get("metadata")
+    # The server's informers of built-in kinds drop managedFields (`BuildGenericConfig`, `WithTransform`).
     if not api_resource.custom and isinstance(metadata, dict) and "managedFields" in metadata:
         partial["metadata"] = {name: value for name, value in metadata.items() if name != "managedFields"}
     return partial

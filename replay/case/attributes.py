@@ -64,9 +64,11 @@ class AttributesMaker:
         namespace = (_namespace_of(request) or DEFAULT_NAMESPACE) if is_namespaced else ""
         value = self._decoded(case, "object", kind, request.object, namespace)
         old = self._decoded(case, "oldObject", kind, request.old_object, namespace)
+        # The server always has an old object here, so a case without one leaves it unknown, not null.
         if old is None and request.operation in (Operation.UPDATE, Operation.DELETE):
             old = _NO_OLD_OBJECT
         name = request.name or _name(value) or (_name(old) if isinstance(old, dict) else "")
+        # A Namespace is its own namespace (`request.RequestInfoFactory`).
         if resource == _NAMESPACES:
             namespace = name
         namespace_object = _namespace_object(case, namespace) if is_namespaced else None
@@ -113,9 +115,11 @@ class AttributesMaker:
         elif shown_kind is None:
             if request.subresource not in CONNECT_SUBRESOURCES:
                 raise case.error("there is neither an object nor a `resource`: give one of them")
+            # Most connections are to pods, so a case without `resource` is about one.
             resource = _PODS
         else:
             served = self._served(shown_kind, request.subresource)
+            # Other tools accept objects of kinds that no server serves, and so do their tests.
             if served is None and not case.strict:
                 return _guessed(shown_kind), shown_kind
             if served is None:
@@ -200,6 +204,8 @@ class AttributesMaker:
         exchange = Exchange(_record(attributes), self.discovery)
         admitted = Known(attributes.object, Basis.RECORDED)
         if attributes.operation is Operation.CREATE:
+            # `rest.BeforeCreate` prepares the object itself. The body of a subresource, such as a Binding, stays as
+            # sent.
             admitted = admitted if attributes.subresource else after_create(admitted, exchange, exchange.api_resource)
         else:
             old = attributes.old_object

@@ -83,6 +83,7 @@ class Activation:
         """
         group = _GROUPS.get(kind, "")
         plain = self._plain.get(group)
+        # The names of most expressions exist already, so a group with fewer names starts from a copy.
         if plain is None and group and "" in self._plain:
             plain = self._plain[group] = self._plain[""].copy()
             _restrict(plain, group)

@@ -85,6 +85,7 @@ class VariableValues(OpaqueValue):
         name = unescaped(key)
         if name is None or name not in self._variables:
             return False, None
+        # The server evaluates a variable at most once, and keeps an error like a value (`lazy.MapValue`).
         if name not in self._values:
             self._values[name] = self._compute(name, self._variables[name])
         return True, self._values[name]

@@ -114,6 +114,7 @@ class Criteria:
     def _match_rules(self, request: RequestClass, name: str) -> MatchResult:
         """Return the result of `matching.Matcher.Matches` without the selectors."""
         excluded = self._match_list(self.exclude_rules, request, name)
+        # An excluded request does not match. An error in the exclude rules ends the evaluation, as in the server.
         if excluded is not None:
             return excluded if isinstance(excluded, MatchError) else None
         if self.match_all:
@@ -204,6 +205,7 @@ class RequestMatcher:
         if self._attributes.operation is Operation.CONNECT:
             return False  # the object of a CONNECT request is its options, which have no labels
         answers = [_matches_object(selector, side) for side in (self._attributes.object, self._attributes.old_object)]
+        # A match of one object decides, even if the labels of the other are unknown.
         if True in answers:
             return True
         return next((answer for answer in answers if isinstance(answer, Missing)), False)
@@ -265,6 +267,7 @@ def steady_labels(attributes: Attributes) -> Labels | None:
 
     There are none for cluster scope. None means that the request itself matters.
     """
+    # The selector reads the labels of the Namespace that is being written, so two requests may differ.
     if attributes.resource.resource == "namespaces":
         return None
     if not attributes.namespace:
@@ -287,6 +290,7 @@ def labels_of(obj: JSON | PartialObject) -> Labels | Missing:
     """Return `metadata.labels` of an object, empty if there are none, or why they are not fully known."""
     value: Any = obj.value if isinstance(obj, PartialObject) else obj
     for name in ("metadata", "labels"):
+        # Clients may send a null for either field. The server reads it as absent.
         value = value.get(name) or {}
         if isinstance(value, Missing):
             return value
@@ -330,5 +334,6 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_canonical(item) for item in value)
     if isinstance(value, Struct):
+        # The type's name keeps structs of different types with equal fields apart.
         return (type(value).__name__, *(_canonical(getattr(value, name)) for name in value.__struct_fields__))
     return value

@@ -81,6 +81,7 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
         return RequestProgress(Reached.VALIDATION, "a validating policy denied it")
     if _MUTATING_POLICY_DENIAL.search(record.status_message):
         return RequestProgress(Reached.VALIDATION, "a mutating policy denied it")
+    # The validating phase writes these annotations itself, so they prove that it ran, however the request ended.
     if _is_annotated_by_validation(annotations, is_shard=bool(record.workspace)):
         return RequestProgress(Reached.VALIDATION, "a validating policy or webhook annotated it")
     if record.code == 0:
@@ -156,6 +157,7 @@ def _by_code(  # noqa: PLR0911 - one return per code
     code, creates = record.code, record.verb == "create"
     if code in (400, 401, 405, 406, 413, 415, 431):
         return RequestProgress(Reached.FAILED_BEFORE, f"it failed with {code} before admission")
+    # The authorizer, plugins and webhooks all answer 403. Without a known message they look the same.
     if code == 403:
         return RequestProgress(Reached.UNKNOWN, "it was forbidden, and the log does not show by what")
     if code == 429:
@@ -168,8 +170,10 @@ def _by_code(  # noqa: PLR0911 - one return per code
         return RequestProgress(Reached.VALIDATION, "the storage layer rejected it, after admission")
     if creates and code == 404:
         return RequestProgress(Reached.FAILED_BEFORE, NAMED_ABSENT)
+    # `rest.BeforeCreate` checks the object before `Store.Create` runs validating admission.
     if code == 422 and creates:
         return RequestProgress(Reached.FAILED_BEFORE, "the object was invalid")
+    # A failed webhook call, the storage and a timeout at any point all end with such a code.
     if code >= 500:
         return RequestProgress(
             Reached.UNKNOWN, f"it failed with {code}, and the log does not show whether before or after the policies"

@@ -77,6 +77,7 @@ class RecordedBackend:
         refusal = self._refusal(name)
         if refusal is not None:
             return refusal
+        # A validating webhook that allows leaves no annotation. The success of the request proves its answer.
         if 200 <= self._record.code < 300:
             return WebhookAnswer(allowed=True)
         return Missing("webhook", "the log does not show whether the server called it")
@@ -100,6 +101,7 @@ class RecordedBackend:
         """Return the object that a mutating webhook got: with the patches of the webhooks before it."""
         value = self._objects["mutating"]
         for earlier in self._observed.mutations:
+            # The key of an annotation numbers the call: `round_R_index_I`. Lower numbers ran earlier.
             if (earlier.round, earlier.index) >= (entry.round, entry.index) or not earlier.mutated:
                 continue
             if earlier.patch is None or isinstance(value, Missing | PartialObject):

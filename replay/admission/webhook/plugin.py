@@ -107,6 +107,7 @@ def validate(
             else:
                 reviews_asked.append((backend, WebhookReview(answer, "validating", request)))
     replies = [(review.invocation, reply) for review, reply in _replies(reviews_asked)]
+    # The server calls validating webhooks in parallel, so the order of their answers has no meaning.
     for index, (invocation, reply) in enumerate([*replies, *recalled]):
         _validated(invocation, reply, index, effects)
     return effects
@@ -189,6 +190,7 @@ class MutatingWebhookPlugin:
                 self.observer.called(hook, answer)
             original = attributes.object
             attributes = replace(attributes, object=self._ask(hook, answer, attributes, effects, reinvoke=reinvoke))
+            # A mutating webhook that denies ends the phase. The following webhooks are not called.
             if effects.denials:
                 break
             if attributes.object is not original and not equal(original, attributes.object):

@@ -273,6 +273,8 @@ class History:
                 states.append(after)
             elif self.effects[place].kind is EffectKind.EVICTION:
                 states += [possibly_evicted(state) for state in states[-1:] if isinstance(state, Known)]
+            # The first effect was complete before the request began. Only a later removal can have written the object
+            # first.
             elif place != places[0] and (removed := as_removed(self.effects[place].exchange)) is not None:
                 states.append(removed)
         return (

@@ -82,6 +82,7 @@ def after_apply(exchange: Exchange, old: Known, schemas: Schemas) -> Known:
                 "parts of the object are not known, and the apply may conflict with them"
             ) from error
         raise
+    # An apply that changes nothing leaves the live object as it is (`structuredMergeManager.Apply`).
     if after != live:
         after = set_custom_defaults(schema, after) if schemas.is_custom(kind) else settled(schema, after, live)
     entries = entries_of(managers, get(old.value, MANAGED), second(exchange.record.received))

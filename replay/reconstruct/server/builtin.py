@@ -242,6 +242,7 @@ def _with_priority(pod: Known, shown: JSON, lister: Lister) -> Known:
         fields = {name: spec[name] for name in FIELDS if spec.get(name) is not None and own.get(name) is None}
         return pod.with_fields(("spec",), fields)
     class_name = get(pod.value, ("spec", "priorityClassName")) or ""
+    # Every cluster has the system classes, so a snapshot need not show them.
     chosen = SYSTEM_CLASSES.get(class_name) or _priority_class(class_name, lister)
     if isinstance(chosen, Missing):
         return pod.with_holes([Hole(("spec", name), chosen.reason) for name in FIELDS])
@@ -266,6 +267,7 @@ def _priority_class(name: str, lister: Lister) -> JSON | Missing:
 
 def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Lister) -> Known:
     """Return a pod after ServiceAccount: account name, projected token volume with its mounts, image pull secrets."""
+    # The plugin only validates mirror pods, which get no account (`serviceaccount.Plugin.Admit`).
     if get(pod.value, ("metadata", "annotations", MIRROR)) is not None:
         return pod
     pod = pod.with_fields(("spec",), with_account(pod.value.get("spec") or {}))

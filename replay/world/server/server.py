@@ -101,6 +101,7 @@ class Server:
 
     def _alike(self, step: WorldStep, state: Later) -> ServerAnswer:
         alone, record = step.alone, step.record
+        # The verdict on the log's object holds here too, because it reads nothing that differs.
         if alone is not None and alone.result.cause != Cause.SUCCEEDS:
             return ServerAnswer(alone.result, state)
         # Finalizers are as in the log, so a deletion that left the object there leaves it here too.
@@ -219,6 +220,7 @@ class Server:
         opens = decision.verdict is Verdict.UNDETERMINED
         if opens:
             yield ServerAnswer(UNKNOWN, prior, decision)
+        # The storage refuses a named version before it looks whether the object exists (`etcd3.store.Create`).
         if step.is_of_new_version:
             yield ServerAnswer(UNKNOWN if opens else OF_VERSION, prior, decision)
         elif exists:
