@@ -127,7 +127,9 @@ def _broken(node: _SchemaNode, rule: Mapping[str, JSON], version: KubernetesVers
     if program is None or (uses_old and rule.get("optionalOldSelf")):
         raise _UnknownRuleError(f"replay does not evaluate the rule `{text}`")
     values = {"self": node.value} if node.old is _ABSENT else {"self": node.value, _OLD: node.old}
-    bindings = {name: partial_value(_seen(node.schema, value), as_typed=False) for name, value in values.items()}
+    bindings = {
+        name: partial_value(_as_rules_see(node.schema, value), as_typed=False) for name, value in values.items()
+    }
     result = program.eval(bindings)
     if result.unknown is not None:
         raise _UnknownRuleError(f"the values that the rule `{text}` reads are not known")
@@ -166,19 +168,19 @@ def _shown(path: str) -> str:
     return path or "<nil>"
 
 
-def _seen(schema: JSON, value: JSON) -> JSON:
+def _as_rules_see(schema: JSON, value: JSON) -> JSON:
     """Return a value as rules see it: escaped field names, numbers of the schema's type. Raise UnknownRuleError."""
     if not isinstance(schema, dict):
         return value
     if isinstance(value, dict):
         fields, others = schema.get("properties") or {}, schema.get("additionalProperties")
         return {
-            (escape(name) or name if name in fields else name): _seen(fields.get(name, others), item)
+            (escape(name) or name if name in fields else name): _as_rules_see(fields.get(name, others), item)
             for name, item in value.items()
             if item is not None or name not in fields
         }
     if isinstance(value, list):
-        return [_seen(schema.get("items"), item) for item in value]
+        return [_as_rules_see(schema.get("items"), item) for item in value]
     if isinstance(value, str) and schema.get("format") in _TYPED_TEXTS:
         raise _UnknownRuleError(f"replay does not evaluate rules on values of format `{schema['format']}`")
     is_number = isinstance(value, int) and not isinstance(value, bool) and schema.get("type") == "number"
@@ -240,12 +242,12 @@ def invalid_text(kind: str, group: str, name: str, errors: tuple[str, ...]) -> s
 
 def _own_problems(node: _SchemaNode) -> Iterator[str]:
     """Yield the problems of a value at its own place that the schema in force did not have."""
-    own = _own(node.schema)
-    known = set() if node.before is None else set(problems(_own(node.before), node.value, node.path))
+    own = _own_keywords(node.schema)
+    known = set() if node.before is None else set(problems(_own_keywords(node.before), node.value, node.path))
     yield from (problem for problem in problems(own, node.value, node.path) if problem not in known)
 
 
-def _own(schema: Mapping[str, JSON]) -> dict[str, JSON]:
+def _own_keywords(schema: Mapping[str, JSON]) -> dict[str, JSON]:
     """Return the keywords of a schema about the value itself, without those that are not checked."""
     return {
         key: value

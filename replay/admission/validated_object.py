@@ -45,8 +45,8 @@ def _beside_others(operations: Patch, base: JSON, validated: JSON) -> Patch:
     foreign: list[JSON] = []
     for operation in operations:
         path, value = operation["path"], operation.get("value")
-        own = _own_keys(_found(base, path), _found(validated, path)) if operation["op"] == "remove" else None
-        if operation["op"] == "add" and isinstance(value, dict) and isinstance(_found(validated, path), dict):
+        own = _own_keys(_value_at(base, path), _value_at(validated, path)) if operation["op"] == "remove" else None
+        if operation["op"] == "add" and isinstance(value, dict) and isinstance(_value_at(validated, path), dict):
             foreign += ({"op": "add", "path": f"{path}/{escaped(key)}", "value": each} for key, each in value.items())
         elif own is not None:
             foreign += ({"op": "remove", "path": f"{path}/{escaped(key)}"} for key in own)
@@ -89,7 +89,7 @@ def reference_object(original: Object, mutated: Object, validated: Object, chang
         return mutated
     value = known_part(validated)
     is_shown = any(
-        _shows(_found(value, operation["path"]), _found(known_part(mutated), operation["path"]))
+        _shows(_value_at(value, operation["path"]), _value_at(known_part(mutated), operation["path"]))
         for operation in operations
     )
     return mutated if is_shown else original
@@ -102,7 +102,7 @@ def _shows(there: JSON, mutated: JSON) -> bool:
     return bool(there == mutated)
 
 
-def _found(value: JSON, path: str) -> JSON:
+def _value_at(value: JSON, path: str) -> JSON:
     """Return the value at a pointer, None if there is none."""
     for name in tokens(path):
         if isinstance(value, list):

@@ -336,7 +336,7 @@ class ChainBuilder:
     def build(self, roles: RoleResolver, graph: Graph) -> AuthorizerChain:
         """Return the chain for a state of the cluster. All `roles` that a builder gets must have the same base."""
         return AuthorizerChain(
-            (PrivilegedGroupMember(), *(own or self._of(each, roles, graph) for each, own in self._members))
+            (PrivilegedGroupMember(), *(own or self._member_for(each, roles, graph) for each, own in self._members))
         )
 
     def reads_name(self, attributes: AuthorizationAttributes) -> bool:
@@ -345,7 +345,7 @@ class ChainBuilder:
             return True
         return bool(self._readers) and any(each.reads_name(Question(attributes)) for each in self._readers)
 
-    def _of(self, authorizer: AuthorizerConfiguration, roles: RoleResolver, graph: Graph) -> _Member:
+    def _member_for(self, authorizer: AuthorizerConfiguration, roles: RoleResolver, graph: Graph) -> _Member:
         """Return a member that depends on the state of the cluster."""
         if authorizer.type == "Node":
             return _NodeMember(NodeAuthorizer(graph, self._version), authorizer.name)

@@ -95,7 +95,7 @@ def load_authorization(path: Path, version: KubernetesVersion) -> AuthorizationM
     flags = flags_of(path, version) if path.exists() else None
     if flags is not None:
         require_flags(flags, version)
-    own = _own(path, version)
+    own = _authorization_of_files(path, version)
     if own.configuration is not None or flags is None or not has_authorization_flags(flags):
         return own
     named = _of_flags(flags, version)
@@ -138,7 +138,7 @@ def _without_chain(manifests: AuthorizationManifests) -> AuthorizationManifests:
     return replace(manifests, configuration=None)
 
 
-def _own(path: Path, version: KubernetesVersion) -> AuthorizationManifests:
+def _authorization_of_files(path: Path, version: KubernetesVersion) -> AuthorizationManifests:
     """Return the authorization in the files of a set, without flags."""
     if not path.is_dir():
         if is_configuration(path):

@@ -125,11 +125,11 @@ class Fields(Struct, frozen=True):
 
     def text(self, name: str, default: str = "") -> str:
         """Return a text. Raises CaseError for another value."""
-        return str(self._of(name, str, "a text", default))
+        return str(self._value_of_type(name, str, "a text", default))
 
     def flag(self, name: str) -> bool:
         """Return a boolean, false if absent. Raises CaseError for another value."""
-        return bool(self._of(name, bool, "true or false", False))
+        return bool(self._value_of_type(name, bool, "true or false", False))
 
     def optional_text(self, name: str) -> str | None:
         """Return a text, or None if absent. Raises CaseError for another value."""
@@ -144,13 +144,13 @@ class Fields(Struct, frozen=True):
 
     def items(self, name: str) -> list[JSON]:
         """Return a list, empty if absent. Raises CaseError for another value."""
-        return list(self._of(name, list, "a list", []))
+        return list(self._value_of_type(name, list, "a list", []))
 
     def mapping(self, name: str) -> dict[str, JSON]:
         """Return a mapping, empty if absent. Raises CaseError for another value."""
-        return dict(self._of(name, dict, "a mapping", {}))
+        return dict(self._value_of_type(name, dict, "a mapping", {}))
 
-    def _of(self, name: str, kind: type, what: str, default: JSON) -> JSON:
+    def _value_of_type(self, name: str, kind: type, what: str, default: JSON) -> JSON:
         value = self.value.get(name)
         if value is None:
             return default

@@ -258,7 +258,7 @@ class SinglePolicy(Struct, frozen=True):
         return tuple(each["expression"] for each in configurations if each)
 
 
-def alone(exported: Exported) -> SinglePolicy:
+def single_policy(exported: Exported) -> SinglePolicy:
     """Return the first policy that denies, or the only one that mutates. Raises UnrepresentableError if there is none."""
     decision = exported.decision
     if decision.verdict is Verdict.UNDETERMINED:

@@ -105,7 +105,9 @@ class Fidelity(Tally):
             aspects.append(("failure", self.failures, failures, _replayed_failures(decision)))
         written = observed.policy_annotations, decision.audit_annotations
         if written[0] or written[1]:
-            aspects.append(("annotation", self.annotations, _own(written[0], policies), _own(written[1], policies)))
+            aspects.append(
+                ("annotation", self.annotations, _policy_annotations(written[0], policies), _own(written[1], policies))
+            )
         for aspect, agreement, observation, replayed in aspects:
             if not observation and not replayed:
                 continue
@@ -191,7 +193,7 @@ def _replayed_failures(decision: Decision) -> list[Any]:
     return orjson.loads(text) if text else []
 
 
-def _own(annotations: Mapping[str, str], policies: frozenset[str]) -> Mapping[str, str]:
+def _policy_annotations(annotations: Mapping[str, str], policies: frozenset[str]) -> Mapping[str, str]:
     """Return the annotations that these policies write."""
     return annotations and {key: value for key, value in annotations.items() if key.rpartition("/")[0] in policies}
 

@@ -188,7 +188,7 @@ def _roles(bindings: Sequence[BindingUse]) -> Iterator[JSON]:
             by_role.setdefault(rbac_key(each.role), []).append(each)
     for _, own in sorted(by_role.items()):
         role = own[0].role
-        needed = {permission for each in own if _kept(each) for permission in each.needed()}
+        needed = {permission for each in own if _needed_subjects(each) for permission in each.needed()}
         granted = {permission for rule in role.get("rules") or () for permission in permissions_of(rule)}
         if needed and needed != granted:
             yield _object(role["kind"], role["metadata"], {"rules": compacted(needed)})
@@ -196,7 +196,7 @@ def _roles(bindings: Sequence[BindingUse]) -> Iterator[JSON]:
 
 def _binding(use: BindingUse, taken: set[RBACKey]) -> Iterator[JSON]:
     """Yield the objects that replace a binding."""
-    kept, needed = _kept(use), set(use.needed())
+    kept, needed = _needed_subjects(use), set(use.needed())
     is_moved = use.is_shared and kept and needed != set(use.permissions)
     if is_moved:
         name = _free_name(use, taken)
@@ -211,7 +211,7 @@ def _binding(use: BindingUse, taken: set[RBACKey]) -> Iterator[JSON]:
         yield _object(use.key[0], use.binding["metadata"], content)
 
 
-def _kept(use: BindingUse) -> list[JSON]:
+def _needed_subjects(use: BindingUse) -> list[JSON]:
     """Return the subjects that needed a binding, or all subjects if a log cannot show the need."""
     subjects = list(use.binding.get("subjects") or ())
     if use.permissions and all(map(is_unlogged, use.permissions)):

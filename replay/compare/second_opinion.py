@@ -107,8 +107,10 @@ class _Policy:
         for variable in policy.variables:
             self._compiler.declare_variable(variable.name, variable.expression)
         self._ours = [self._compiler.compile(ExpressionKind.VALIDATION, each.expression) for each in policy.validations]
-        self._variables = [(each.name, each.expression, _theirs(each.expression)) for each in policy.variables]
-        self._theirs = [_theirs(each.expression) for each in policy.validations]
+        self._variables = [
+            (each.name, each.expression, _cel_python_program(each.expression)) for each in policy.variables
+        ]
+        self._cel_python_programs = [_cel_python_program(each.expression) for each in policy.validations]
 
     def compare(
         self, audit_id: str, bindings: Mapping[str, JSON], converted: Mapping[str, Any], opinions: EngineAgreement
@@ -116,7 +118,7 @@ class _Policy:
         """Evaluate all validations in both engines."""
         evaluation = Evaluation(self._compiler, bindings, RUNTIME_BUDGET)
         activation = {**converted, "variables": self._evaluate_variables(converted)}
-        for ours, theirs in zip(self._ours, self._theirs, strict=True):
+        for ours, theirs in zip(self._ours, self._cel_python_programs, strict=True):
             if ours.program is None:
                 continue
             own = evaluation.evaluate(ours)
@@ -160,7 +162,7 @@ def _keyed(values: Mapping[str, Any]) -> dict[Any, Any]:
     return {celpy.celtypes.StringType(name): value for name, value in values.items()}
 
 
-def _theirs(expression: str) -> Any:
+def _cel_python_program(expression: str) -> Any:
     """Return the program of cel-python, or None if it cannot compile the expression."""
     environment = celpy.Environment()
     try:

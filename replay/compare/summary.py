@@ -308,7 +308,7 @@ def finding(outcome: Outcome) -> OutcomeFinding:
     policies, messages, shapes, patch = _cause(outcome)
     key = CellKey(
         outcome=outcome.outcome,
-        policies=policies if outcome.decided_in is NOWHERE else placed(policies, _home(outcome)),
+        policies=policies if outcome.decided_in is NOWHERE else with_workspace(policies, _home(outcome)),
         user=outcome.user,
         namespace=outcome.namespace,
         resource=_resource(outcome.resource, outcome.subresource),
@@ -339,7 +339,7 @@ def _home(outcome: Outcome) -> str:
     return outcome.decided_in.policies if is_of_current else outcome.decided_in.planned
 
 
-def placed(policies: Iterable[str], workspace: str) -> tuple[str, ...]:
+def with_workspace(policies: Iterable[str], workspace: str) -> tuple[str, ...]:
     """Return the names of policies with the workspace to which they belong."""
     return tuple([f"{workspace}/{policy}" if workspace and policy else policy for policy in policies])
 

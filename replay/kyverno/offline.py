@@ -186,18 +186,18 @@ class OfflinePolicies:
         for policy in self.policies:
             if not any(rule.get("mutate") for rule in policy["spec"].get("rules") or ()):
                 continue
-            response = self._asked(policy, obj, operation, mutates=True)
+            response = self._response(policy, obj, operation, mutates=True)
             responses.append(response)
             obj = response.obj
         responses += [
-            self._asked(policy, obj, operation, mutates=False)
+            self._response(policy, obj, operation, mutates=False)
             for policy in self.policies
             if any(rule.get("validate") for rule in policy["spec"].get("rules") or ())
         ]
         mutated, obj = self._mutated_by_cel(obj, operation)
         return [*responses, *mutated, *self._validated_by_cel(obj, operation)]
 
-    def _asked(self, policy: Mapping[str, Any], obj: JSON, operation: str, *, mutates: bool) -> OfflineResponse:
+    def _response(self, policy: Mapping[str, Any], obj: JSON, operation: str, *, mutates: bool) -> OfflineResponse:
         name = str(policy["metadata"]["name"])
         try:
             request = self._request(policy, obj, operation)

@@ -177,7 +177,7 @@ def load_bundle(
     """
     files = read_bundle_files(path)
     discovery = builtin_discovery()
-    found = list(_found(files.documents))
+    found = list(_objects_in(files.documents))
     discovery = discovery.with_crds(each.value for each in found if _kind_of(each.value)[:1] == (CRD.group,))
     policies = [each for each in files.documents if any(map(_is_policy, items_of(each.value)))]
     static = [] if is_applied else [each for each in policies if any(map(_is_static, items_of(each.value)))]
@@ -193,7 +193,7 @@ def load_bundle(
         for each in found
         if each not in unserved and not _is_policy(each.value) and not is_engine_object(each.value)
     }
-    placed = [(each, _placed(each, discovery)) for each in rest.values()]
+    placed = [(each, _with_namespace(each, discovery)) for each in rest.values()]
     hints = [
         f"{each.document.path}:{each.node.position.line}: not applied: no matches for kind {quote(each.value['kind'])} in version "
         f"{quote(each.value['apiVersion'])}"
@@ -208,7 +208,7 @@ def load_bundle(
         _static(path, static, version) if static else {},
         api,
         tuple(
-            EngineDocument(_placed(each, discovery), each.document.path, each.node, each.document.number)
+            EngineDocument(_with_namespace(each, discovery), each.document.path, each.node, each.document.number)
             for each in engine.values()
         ),
         tuple(value for each, value in placed if _is_rbac(value)),
@@ -225,8 +225,8 @@ def load_bundle(
 
 def rbac_of_bundle(path: Path) -> tuple[JSON, ...]:
     """Return the RBAC objects of the bundle at a path. Raises the errors of `load_bundle`."""
-    found = {each.key: each for each in _found(read_bundle_files(path).documents) if _is_rbac(each.value)}
-    return tuple(_placed(each, builtin_discovery()) for each in found.values())
+    found = {each.key: each for each in _objects_in(read_bundle_files(path).documents) if _is_rbac(each.value)}
+    return tuple(_with_namespace(each, builtin_discovery()) for each in found.values())
 
 
 class _FoundObject(Struct, frozen=True):
@@ -243,7 +243,7 @@ class _FoundObject(Struct, frozen=True):
         return *_kind_of(self.value), str(metadata.get("namespace") or ""), metadata["name"]
 
 
-def _found(documents: Iterable[BundleDocument]) -> Iterator[_FoundObject]:
+def _objects_in(documents: Iterable[BundleDocument]) -> Iterator[_FoundObject]:
     """Yield the objects of all documents. Raises ManifestError for other documents."""
     for document in documents:
         values = items_of(document.value)
@@ -335,7 +335,7 @@ def _is_static(value: JSON) -> bool:
     return isinstance(name, str) and name.endswith(STATIC_SUFFIX) and _is_policy(value)
 
 
-def _placed(found: _FoundObject, discovery: Discovery) -> JSON:
+def _with_namespace(found: _FoundObject, discovery: Discovery) -> JSON:
     """Return an object with its namespace.
 
     Without one, it gets `default` if its kind is namespaced.

@@ -111,10 +111,13 @@ class TypeChecker:
         env = self._env(spec)
         for kind in failing:
             known = self._known(kind, kinds, variables, parsed, env)
-            *before, expression = (_left(ast, known, env) for ast in parsed)
+            *before, expression = (_reachable_part(ast, known, env) for ast in parsed)
             if any(isinstance(each.expr, Const) and each.expr.value is True for each in before):
                 continue
-            left = [(name, each if isinstance(each, Issues) else _left(each, known, env)) for name, each in variables]
+            left = [
+                (name, each if isinstance(each, Issues) else _reachable_part(each, known, env))
+                for name, each in variables
+            ]
             typed = self._typed(env, kind, spec, left, as_values=True)
             if isinstance(check(expression, typed.declarations, typed.release, _OfValues), Issues):
                 return True
@@ -151,7 +154,7 @@ class TypeChecker:
         )
         presence = dict.fromkeys(absent, False)
         for name, each in variables:
-            left = None if isinstance(each, Issues) else _left(each, Facts(values, presence), env).expr
+            left = None if isinstance(each, Issues) else _reachable_part(each, Facts(values, presence), env).expr
             if isinstance(left, Const):
                 values["variables", name] = left.value
         return Facts(values, presence)
@@ -268,7 +271,7 @@ def _kinds_in(type_: Type) -> Iterator[Kind]:
         yield from _kinds_in(parameter)
 
 
-def _left(ast: Ast, known: Facts, env: Env) -> Ast:
+def _reachable_part(ast: Ast, known: Facts, env: Env) -> Ast:
     """Return the reachable part of an expression."""
     return replace(ast, expr=reachable(ast.expr, known, evaluator(env, ast)), macro_calls={})
 

@@ -113,9 +113,9 @@ def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Docum
         _by_policy(lookup, zone),
         _by_workload(lookup.observed, zone, rows),
         _by_time(lookup, zone, rows),
-        *([_by("workspace", lookup.observed)] if any(each.workspace for each in lookup.observed) else []),
-        _by("user", lookup.observed),
-        _by("namespace", lookup.observed),
+        *([_section_by("workspace", lookup.observed)] if any(each.workspace for each in lookup.observed) else []),
+        _section_by("user", lookup.observed),
+        _section_by("namespace", lookup.observed),
     ]
     listed = Section("decisions", "Decisions", "Decisions that the log records, newest first.")
     sections.append(_listed(listed, lookup.observed, zone, rows))
@@ -317,7 +317,7 @@ def _by_time(lookup: Lookup, zone: tzinfo, limit: int) -> Section:
     return _section("times", f"By {noun}", columns, rows, len(groups))
 
 
-def _by(noun: str, decisions: Sequence[PastDecision]) -> Section:
+def _section_by(noun: str, decisions: Sequence[PastDecision]) -> Section:
     """Return the section with requests by user, namespace or workspace, and by action."""
     groups: dict[tuple[str, str], set[str]] = {}
     policies: dict[tuple[str, str], set[str]] = {}

@@ -90,7 +90,7 @@ LEAST_MATCH = 0.9
 def fidelity_fact(fidelity: Fidelity) -> Fact:
     """Return how many recorded decisions the baseline reproduces."""
     parts = [
-        f"{_kept(agreement)} {noun}"
+        f"{_reproduced_text(agreement)} {noun}"
         for agreement, noun in (
             (fidelity.denials, "denials"),
             (fidelity.failures, "audited failures"),
@@ -124,7 +124,7 @@ def mismatch(result: RunResult) -> str:
     )
 
 
-def _kept(agreement: Agreement) -> str:
+def _reproduced_text(agreement: Agreement) -> str:
     extra = f" (+{number(agreement.extra)} not in the log)" if agreement.extra else ""
     return f"{number(agreement.reproduced)}/{number(agreement.observed)}{extra}"
 

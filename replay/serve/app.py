@@ -212,12 +212,12 @@ class Page:
         item = request.query_params.get("item", "0")
         if not audit_id or not item.isdecimal():
             raise HTTPException(400, "name a request: ?id=AUDIT-ID")
-        answer = await _asked(self._questions.explain(state.trial, audit_id, int(item[:9])))
+        answer = await _answer_or_error(self._questions.explain(state.trial, audit_id, int(item[:9])))
         return self._document(request, answer, (ViewCell("Trials", "/"), _link(state)))
 
     async def _coverage(self, request: Request) -> Response:
         state = self._state(request)
-        answer = await _asked(self._questions.coverage(state.trial))
+        answer = await _answer_or_error(self._questions.coverage(state.trial))
         return self._document(request, answer, (ViewCell("Trials", "/"), _link(state), ViewCell("Log health", "/log")))
 
     async def _search(self, request: Request) -> Response:
@@ -228,7 +228,7 @@ class Page:
             return self._html("search.html", fields=fields, clusters=[name for name in stores if name])
         if cluster not in stores:
             raise HTTPException(404, "there is no such cluster")
-        answer = await _asked(self._questions.search(cluster, fields))
+        answer = await _answer_or_error(self._questions.search(cluster, fields))
         return self._document(request, answer, (ViewCell("Trials", "/"), ViewCell("Search", "/search")))
 
     async def _weekly(self, request: Request) -> Response:
@@ -419,7 +419,7 @@ class _Middleware:
         await (refusal or self._app)(scope, receive, send_safely)
 
 
-async def _asked(question: Awaitable[QuestionAnswer]) -> QuestionAnswer:
+async def _answer_or_error(question: Awaitable[QuestionAnswer]) -> QuestionAnswer:
     """Return an answer. Raises HTTPException for a question that failed or is still waiting."""
     try:
         return await question

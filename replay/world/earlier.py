@@ -82,7 +82,7 @@ class StatesBeforeLog(Struct, frozen=True):
         refusers = {(each.policy, each.binding) for each in decision.denials}
         refusers |= {(each.policy, each.binding) for each in decision.undetermined}
         resource = GroupResource(record.api_group, record.resource)
-        for quota in self._seen(_QUOTA, number, record.namespace).values():
+        for quota in self._added_objects(_QUOTA, number, record.namespace).values():
             hard = (quota.get("spec") or {}).get("hard") or {}
             if resource not in IGNORED and any(map(evaluator_of(resource).counts, hard)):
                 refusers.add((ResourceQuota.name, ""))
@@ -91,9 +91,9 @@ class StatesBeforeLog(Struct, frozen=True):
     def _sees_alike(self, refuser: str, namespace: str) -> bool:
         """Return whether a plugin looks up the same objects in both sets. For policies this is always true."""
         kinds = BY_NAME[refuser].looks_up if refuser in BY_NAME else ()
-        return all(self._seen(kind, 0, namespace) == self._seen(kind, 1, namespace) for kind in kinds)
+        return all(self._added_objects(kind, 0, namespace) == self._added_objects(kind, 1, namespace) for kind in kinds)
 
-    def _seen(self, kind: GroupKind, number: int, namespace: str) -> dict[NamespacedName, JSON]:
+    def _added_objects(self, kind: GroupKind, number: int, namespace: str) -> dict[NamespacedName, JSON]:
         """Return the objects of a kind that a set adds to a namespace, and its cluster-scoped ones."""
         objects = self.overlaid[number].get(kind, {})
         if kind == _NAMESPACE:

@@ -70,7 +70,7 @@ def _shows(step: reconstructor.RebuildStep) -> bool | None:
     """Return whether the object exists after a request, None if the answer does not tell."""
     exchange, record = step.exchange, step.exchange.record
     if not exchange.succeeded:
-        return _met(exchange)
+        return _found_object(exchange)
     if exchange.dry_run:
         return None
     if record.verb != "delete" and exchange.concerns_parent and _DELETED not in (record.response_object or ""):
@@ -81,7 +81,7 @@ def _shows(step: reconstructor.RebuildStep) -> bool | None:
     return effect.kind is not EffectKind.GONE if effect is not None else None
 
 
-def _met(exchange: Exchange) -> bool | None:
+def _found_object(exchange: Exchange) -> bool | None:
     """Return whether a request found its object, None if the answer does not tell.
 
     Creations, evictions and connections look the object up late or never. All others look it up before admission and
@@ -126,7 +126,7 @@ def _existed_before(steps: Sequence[reconstructor.RebuildStep], cluster: Cluster
         # After the first write, answers only show what that write left.
         if begun is not None and step.exchange.record.received >= begun.end:
             break
-        is_met = _met(step.exchange)
+        is_met = _found_object(step.exchange)
         if is_met is not None:
             return is_met
     if begun is not None and begun.uid and begun.exchange is None:  # a collection deletion lists the object

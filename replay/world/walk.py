@@ -249,7 +249,7 @@ class _ObjectWalk:
             is_created = step.is_creation and step.exchange.succeeded
             self._is_origin_seen = is_created or (self._is_origin_seen and step.existed)
         self._consider(step, result, [answer for answer, _ in answers])
-        others = self._told(step, result)
+        others = self._states_since_before_log(step, result)
         self._branches = merged_branches([branch for _, branch in answers])
         self._existence.follow()
         self._earlier = tuple(each for each in others if not self._is_met(each))
@@ -259,7 +259,7 @@ class _ObjectWalk:
             self._pods.follow(step, self._branches, is_alone=not self._existence.now)
             self._outcome.refused = self._pods.refused
 
-    def _told(self, step: WorldStep, result: RequestEnd) -> tuple[Branch, ...]:
+    def _states_since_before_log(self, step: WorldStep, result: RequestEnd) -> tuple[Branch, ...]:
         """Return the states of the object that may differ since before the log, after a request.
 
         If the request ends differently in one of them, record the end that `--outcomes` shows.

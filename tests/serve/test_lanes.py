@@ -34,7 +34,7 @@ class Growing(Stores):
             LogState(requests=count, last=count, batch=count // 10, digest=f"of {count}") for count in requests
         ]
 
-    def of(self, _cluster: str) -> LogState:
+    def log_state(self, _cluster: str) -> LogState:
         """Return the next state."""
         return self._left.pop(0) if len(self._left) > 1 else self._left[0]
 

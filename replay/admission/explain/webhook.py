@@ -70,7 +70,7 @@ class ToldBackend(Struct):
         return answer
 
 
-def told(backends: Backends, policies: list[PolicyExplanation]) -> Backends:
+def with_explanations(backends: Backends, policies: list[PolicyExplanation]) -> Backends:
     """Return the same backends, which add their explanations to `policies`."""
     return {name: ToldBackend(backend, policies) for name, backend in backends.items()}
 
@@ -233,7 +233,7 @@ class ValidatingWebhookWatch:
         self._attributes = side.attributes
         self._watch = WebhookWatch(admission, side.lister)
         self._told: list[PolicyExplanation] = []
-        self._backends = told(asking.backends, self._told)
+        self._backends = with_explanations(asking.backends, self._told)
         self.denials: Sequence[Denial] = ()
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:

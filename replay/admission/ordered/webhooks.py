@@ -11,7 +11,7 @@ from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
 from replay.admission.explain.explanation import PolicyExplanation
-from replay.admission.explain.webhook import MutatingWebhookWatch, ValidatingWebhookWatch, told
+from replay.admission.explain.webhook import MutatingWebhookWatch, ValidatingWebhookWatch, with_explanations
 from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, webhook_reads
 from replay.admission.webhook.answer import DOWN, WebhookBackend
@@ -132,7 +132,7 @@ class _Webhooks:
             return None
         side, admission = asking.sides[index], self._admission
         policies: list[PolicyExplanation] = []
-        backends = told(self._backends(index, asking), policies)
+        backends = with_explanations(self._backends(index, asking), policies)
         plugin = self._admitter(admission.candidates(side.original)[index], index, asking, backends)
         hooks, hooks_asked = admission.hooks_of(manifests), admission.hooks[index]
         return MutatingWebhookWatch(plugin, hooks, hooks_asked, side.original, side.lister, policies)

@@ -31,7 +31,7 @@ from replay.case.exported import (
     Exported,
     SinglePolicy,
     UnrepresentableError,
-    alone,
+    single_policy,
     user_json,
     uses_optionals,
     yaml_text,
@@ -139,7 +139,7 @@ class _Test(Struct, frozen=True):
             name=self.base,
             path=str(self.tests / self._first()),
             line=0,
-            request=self._asked(request, parts),
+            request=self._case_request(request, parts),
             manifests=chosen.manifests,
             refusals=chosen.refusals,
             expected=self._expectation(parts["object"], mutates=bool(chosen.manifests.mutating_policies)),
@@ -171,7 +171,7 @@ class _Test(Struct, frozen=True):
             raise document.error("", f"`{name}` stands in the request file too")
         return inside if document is None else document.value
 
-    def _asked(self, request: Fields | None, parts: Mapping[str, JSON]) -> CaseRequest:
+    def _case_request(self, request: Fields | None, parts: Mapping[str, JSON]) -> CaseRequest:
         obj, old = parts["object"], parts["oldObject"]
         inferred = Operation.DELETE if obj is None else Operation.CREATE if old is None else Operation.UPDATE
         case_request = CaseRequest(
@@ -257,7 +257,7 @@ _NEWER = re.compile(
 
 def kat_files(exported: Exported) -> dict[str, str]:
     """Return the files by path. Raises UnrepresentableError for what kat cannot represent or does not evaluate."""
-    policy = alone(exported)
+    policy = single_policy(exported)
     _require(policy, exported)
     attributes = exported.original if policy.mutates else exported.validated
     decision = exported.decision

@@ -25,7 +25,7 @@ from replay.case.case import (
 )
 from replay.case.difference import plain
 from replay.case.document import CaseDocument, read_documents, read_objects
-from replay.case.exported import Exported, UnrepresentableError, alone, user_json, yaml_text
+from replay.case.exported import Exported, UnrepresentableError, single_policy, user_json, yaml_text
 from replay.case.form.kat import user_info
 from replay.case.form.kyverno_policy import PolicyTest, deciding_policies, kyverno_policy_files
 from replay.case.policies import PolicyLoader
@@ -204,7 +204,7 @@ def kyverno_files(exported: Exported) -> dict[str, str]:
     """Return the files by name. Raises UnrepresentableError for what such a test cannot represent."""
     if deciding_policies(exported):
         return kyverno_policy_files(exported)
-    policy = alone(exported)
+    policy = single_policy(exported)
     attributes = exported.original if policy.mutates else exported.validated
     if attributes.operation is not Operation.CREATE or attributes.subresource:
         raise UnrepresentableError("a test of kyverno creates a resource, and does nothing else")

@@ -64,7 +64,7 @@ class PolicyTest:
         policies = [obj for obj in self._objects(self._value.get("policies")) if _is_of_kyverno(obj)]
         resources = _distinct(_in_namespace(obj) for obj in self._objects(self._value.get("resources")))
         targets = [_in_namespace(obj) for obj in self._objects(self._value.get("targetResources"))]
-        decider = cache(lambda: OfflinePolicies(self._given(policies)))
+        decider = cache(lambda: OfflinePolicies(self._offline_set(policies)))
         responses = cache(lambda number, operation: decider().responses(resources[number], operation))
         loaded = _Loaded(policies, resources, targets, decider, responses)
         for index, result in results:
@@ -156,7 +156,7 @@ class PolicyTest:
             return []
         return [f"the object is not the one in {path}"]
 
-    def _given(self, policies: list[JSON]) -> OfflineSet:
+    def _offline_set(self, policies: list[JSON]) -> OfflineSet:
         """Return the inputs of policies."""
         exceptions = [obj for obj in self._objects(self._value.get("exceptions")) if _is_of_kyverno(obj)]
         variables, values = self._value.get("variables"), self._value.get("values")

@@ -88,7 +88,7 @@ def matches(text: Value, pattern: Value) -> bool:
     return compile_pattern(pattern).search(matchable(text)) is not None
 
 
-def found(text: str, pattern: Any) -> Iterator[str]:
+def all_matches(text: str, pattern: Any) -> Iterator[str]:
     """Yield all matches of a compiled pattern in order.
 
     As in Go, an empty match directly after another match does not count.

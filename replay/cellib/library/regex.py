@@ -13,7 +13,7 @@ from typing import Any
 from replay.cel.declare.cost import AstNode, CallEstimate, Range, pattern_estimate
 from replay.cel.declare.library import Function, Library, Overload, overloaded
 from replay.cel.value.bounds import MAX_TEXT, UndeterminedError
-from replay.cel.value.regexp import compile_pattern, found, matchable
+from replay.cel.value.regexp import all_matches, compile_pattern, matchable
 from replay.cel.value.types import INT, STRING, list_type, optional_type
 from replay.cel.value.values import OPTIONAL_NONE, EvalError, OptionalValue
 from replay.cellib.library.cost import pattern_cost
@@ -34,7 +34,7 @@ def _find(text: str, pattern: str) -> str:
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     """Return at most `limit` matches, or all of them if it is negative."""
-    matches = found(text, _compiled(pattern))
+    matches = all_matches(text, _compiled(pattern))
     return list(matches if limit < 0 else islice(matches, limit))
 
 

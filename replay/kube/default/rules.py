@@ -147,7 +147,7 @@ FILLED: Mapping[str, Mapping[str, Any]] = {
 """The values of fields that are missing or an empty string, by type."""
 
 
-def _own(struct: StructFields, field: str) -> StructFields:
+def _own_struct(struct: StructFields, field: str) -> StructFields:
     """Return the struct in a field as a copy that may be changed, or as an empty one if there is none."""
     struct[field] = owned = dict(struct.get(field) or {})
     return owned
@@ -177,13 +177,13 @@ def _volume(volume: StructFields) -> None:
     if len(volume) <= 1:
         volume["emptyDir"] = {}
     if "image" in volume:
-        image = _own(volume, "image")
+        image = _own_struct(volume, "image")
         _fill(image, "pullPolicy", "Always" if is_latest(image.get("reference", "")) else "IfNotPresent")
 
 
 def _pod(pod: StructFields) -> None:
     """Apply the defaults that pods have and pod templates do not (`SetDefaults_Pod`)."""
-    spec = _own(pod, "spec")
+    spec = _own_struct(pod, "spec")
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         spec["terminationGracePeriodSeconds"] = 1
     for field in ("containers", "initContainers"):
@@ -230,7 +230,7 @@ def _pod_status(status: StructFields) -> None:
 def _namespace(namespace: StructFields) -> None:
     name = (namespace.get("metadata") or {}).get("name")
     if name:
-        metadata = _own(namespace, "metadata")
+        metadata = _own_struct(namespace, "metadata")
         metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": name}
 
 
@@ -240,7 +240,7 @@ def _node_status(status: StructFields) -> None:
 
 
 def _service(service: StructFields) -> None:
-    spec = _own(service, "spec")
+    spec = _own_struct(service, "spec")
     _fill(spec, "sessionAffinity", "None")
     _fill(spec, "type", "ClusterIP")
     if spec["sessionAffinity"] == "None":
@@ -270,7 +270,7 @@ def _with_target(port: StructFields) -> StructFields | None:
 def _ingress_modes(service: StructFields) -> None:
     ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress")
     if ingress:
-        balancer = _own(_own(service, "status"), "loadBalancer")
+        balancer = _own_struct(_own_struct(service, "status"), "loadBalancer")
         _each(balancer, "ingress", lambda at: {**at, "ipMode": "VIP"} if at.get("ip") and "ipMode" not in at else None)
 
 
@@ -278,8 +278,8 @@ def _replication_controller(controller: StructFields) -> None:
     template = (controller.get("spec") or {}).get("template") or {}
     labels = (template.get("metadata") or {}).get("labels")
     if labels is not None:
-        _fill_map(_own(controller, "spec"), "selector", labels)
-        _fill_map(_own(controller, "metadata"), "labels", labels)
+        _fill_map(_own_struct(controller, "spec"), "selector", labels)
+        _fill_map(_own_struct(controller, "metadata"), "labels", labels)
 
 
 def _fill_map(struct: StructFields, field: str, default: Mapping[str, Any]) -> None:
@@ -304,31 +304,31 @@ def _endpoint_subset(subset: StructFields) -> None:
 def _rolling_update(strategy: StructFields, defaults: Mapping[str, Any]) -> None:
     _fill(strategy, "type", "RollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        rolling = _own(strategy, "rollingUpdate")
+        rolling = _own_struct(strategy, "rollingUpdate")
         for field, default in defaults.items():
             _fill(rolling, field, default)
 
 
 def _deployment_spec(spec: StructFields) -> None:
-    _rolling_update(_own(spec, "strategy"), {"maxUnavailable": "25%", "maxSurge": "25%"})
+    _rolling_update(_own_struct(spec, "strategy"), {"maxUnavailable": "25%", "maxSurge": "25%"})
 
 
 def _daemon_set_spec(spec: StructFields) -> None:
-    _rolling_update(_own(spec, "updateStrategy"), {"maxUnavailable": 1, "maxSurge": 0})
+    _rolling_update(_own_struct(spec, "updateStrategy"), {"maxUnavailable": 1, "maxSurge": 0})
 
 
 def _stateful_set_spec(spec: StructFields) -> None:
-    strategy = _own(spec, "updateStrategy")
+    strategy = _own_struct(spec, "updateStrategy")
     # Go makes the struct only if it also sets the type.
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {})
     if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
-        rolling = _own(strategy, "rollingUpdate")
+        rolling = _own_struct(strategy, "rollingUpdate")
         _fill(rolling, "partition", 0)
         if MAX_UNAVAILABLE_STATEFUL_SET:
             _fill(rolling, "maxUnavailable", 1)
-    retention = _own(spec, "persistentVolumeClaimRetentionPolicy")
+    retention = _own_struct(spec, "persistentVolumeClaimRetentionPolicy")
     _fill(retention, "whenDeleted", "Retain")
     _fill(retention, "whenScaled", "Retain")
 
@@ -338,7 +338,7 @@ MAX_UNAVAILABLE_STATEFUL_SET = True
 
 
 def _job(job: StructFields) -> None:
-    spec = _own(job, "spec")
+    spec = _own_struct(job, "spec")
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     _fill(spec, "parallelism", 1)
@@ -349,7 +349,7 @@ def _job(job: StructFields) -> None:
     _fill(spec, "manualSelector", False)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels:
-        _fill_map(_own(job, "metadata"), "labels", labels)
+        _fill_map(_own_struct(job, "metadata"), "labels", labels)
 
 
 def _network_policy_spec(spec: StructFields) -> None:
@@ -372,7 +372,7 @@ def _autoscaler_spec(spec: StructFields) -> None:
         target = {"type": "Utilization", "averageUtilization": 80}
         spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
     if spec.get("behavior") is not None:
-        behavior = _own(spec, "behavior")
+        behavior = _own_struct(spec, "behavior")
         percent = {"type": "Percent", "value": 100, "periodSeconds": 15}
         pods = {"type": "Pods", "value": 4, "periodSeconds": 15}
         up = {"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [pods, percent]}
@@ -400,7 +400,7 @@ RULES: Mapping[str, Callable[[StructFields], None]] = {
     _CORE + "ReplicationController": _replication_controller,
     _CORE + "LimitRangeItem": _limit_range_item,
     _CORE + "EndpointSubset": _endpoint_subset,
-    _CORE + "PersistentVolumeClaim": lambda claim: _fill(_own(claim, "status"), "phase", "Pending"),
+    _CORE + "PersistentVolumeClaim": lambda claim: _fill(_own_struct(claim, "status"), "phase", "Pending"),
     _APPS + "DeploymentSpec": _deployment_spec,
     _APPS + "DaemonSetSpec": _daemon_set_spec,
     _APPS + "StatefulSetSpec": _stateful_set_spec,

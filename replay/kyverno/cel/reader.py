@@ -30,12 +30,12 @@ class ListerReader:
         """See `Reader.get`."""
         if "/" in resource:
             return Missing("resource.Get", f"replay does not answer reads of the subresource {resource}")
-        found = self._found(api_version, resource)
+        found = self._api_resource(api_version, resource)
         return None if found is None else self._lister.get(found.kind, namespace, name)
 
     def list(self, api_version: str, resource: str, namespace: str, labels: Mapping[str, str]) -> JSON | Missing:
         """See `Reader.list`."""
-        found = self._found(api_version, resource)
+        found = self._api_resource(api_version, resource)
         if found is None:
             raise ResourceError("the server could not find the requested resource")
         items = self._lister.list(found.kind, namespace or None)
@@ -57,7 +57,7 @@ class ListerReader:
         value = self._global_entry(name, projection)
         return value if value is not None else Missing("globalContext", f"GlobalContextEntry `{name}` is not known")
 
-    def _found(self, api_version: str, resource: str) -> APIResource | None:
+    def _api_resource(self, api_version: str, resource: str) -> APIResource | None:
         return self._discovery.resource(GroupVersionResource(*_group_version(api_version), resource))
 
 
@@ -76,7 +76,7 @@ class OfflineReader(ListerReader):
         labels: Mapping[str, str],  # noqa: ARG002 - the CLI does not look at them
     ) -> JSON | Missing:
         """See `Reader.list`. It returns the objects of exactly one namespace, and fails if the resource has no objects."""
-        found = self._found(api_version, resource)
+        found = self._api_resource(api_version, resource)
         every = self._lister.list(found.kind, None) if found is not None else ()
         if isinstance(every, Missing):
             return every

@@ -53,7 +53,7 @@ def compute_rules(policy: Mapping[str, Any], kind: str) -> Sequence[Rule]:
     return [*(rule for rule in rules if not _is_made(rule)), *made]
 
 
-class MadeRules:
+class RuleCache:
     """The rules of policies, made once for each policy and kind."""
 
     def __init__(self) -> None:

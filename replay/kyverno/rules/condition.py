@@ -49,7 +49,7 @@ def evaluate_all(context: Context, groups: Sequence[Mapping[str, Any]]) -> Outco
     return Outcome(True, join_non_empty(messages, ";"))
 
 
-def told_conditions(context: Context, conditions: JSON, *, holding: bool) -> tuple[str, ...]:
+def shown_conditions(context: Context, conditions: JSON, *, holding: bool) -> tuple[str, ...]:
     """Return the conditions that hold, or those that do not, with their values."""
     listed = [each for group in ("any", "all") for each in as_map(conditions).get(group) or ()]
     listed = listed if isinstance(conditions, Mapping) else list(conditions or ())

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from replay.json import JSON
-from replay.kyverno.rules.autogen import MadeRules
+from replay.kyverno.rules.autogen import RuleCache
 from replay.kyverno.rules.condition import evaluate_conditions
 from replay.kyverno.rules.errors import RuleError
 from replay.kyverno.rules.exception import PolicyExceptions
@@ -35,7 +35,7 @@ class Engine(Struct, frozen=True):
     is_filtered: Callable[[Request], bool]
     matches_conditions: Callable[[Mapping[str, Any], Request], bool]
     source_of: Callable[[LoaderSource, str, str], LoaderSource] = lambda source, policy, rule: source  # noqa: ARG005
-    rules: MadeRules = field(default_factory=MadeRules)
+    rules: RuleCache = field(default_factory=RuleCache)
 
     def validate(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
         """Return the results of the validating rules."""

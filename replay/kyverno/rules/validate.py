@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from replay.json import JSON
-from replay.kyverno.rules.condition import evaluate_conditions, told_conditions
+from replay.kyverno.rules.condition import evaluate_conditions, shown_conditions
 from replay.kyverno.rules.context import Context
 from replay.kyverno.rules.errors import GoPanicError, RuleError, UndeterminedError
 from replay.kyverno.rules.go_value import as_map, join_non_empty, json_kind, type_name
@@ -113,7 +113,7 @@ class Validator:
             return rule_error(self._name, "failed to evaluate preconditions", error)
         if not met:
             text = join_non_empty(["preconditions not met", message], "; ")
-            return RuleResponse(self._name, SKIP, text, self._told(self._preconditions, holding=False))
+            return RuleResponse(self._name, SKIP, text, self._deciding_conditions(self._preconditions, holding=False))
         response: RuleResponse | None = None
         if self._deny is not None:
             response = self._denied()
@@ -215,15 +215,15 @@ class Validator:
             return rule_error(self._name, "failed to check deny conditions", error)
         if not denied:
             return RuleResponse(self._name, PASS, f"validation rule '{self._name}' passed.")
-        told = self._told(as_map(self._deny).get("conditions"), holding=True)
+        told = self._deciding_conditions(as_map(self._deny).get("conditions"), holding=True)
         return RuleResponse(self._name, FAIL, self._deny_message(message), told)
 
-    def _told(self, conditions: JSON, *, holding: bool) -> tuple[str, ...]:
+    def _deciding_conditions(self, conditions: JSON, *, holding: bool) -> tuple[str, ...]:
         """Return the conditions that decided, if the request asks for places."""
         if not self._request.tells_places:
             return ()
         try:
-            return told_conditions(self._context, conditions, holding=holding)
+            return shown_conditions(self._context, conditions, holding=holding)
         except RuleError:
             return ()
 

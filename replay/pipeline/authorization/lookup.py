@@ -62,7 +62,7 @@ def look_up_authorization(
                 continue
             authorizer = decided_by(request)
             if question.authorizer is None or fnmatchcase(authorizer, question.authorizer):
-                found_here = _found(request, attributes, authorizer)
+                found_here = _alike_requests(request, attributes, authorizer)
                 lookup.requests[found_here] += 1
                 lookup.first.setdefault(found_here, request.audit_id)
     return lookup
@@ -99,7 +99,7 @@ def _binding(reason: str) -> str:
     return parts[1] if reason.startswith("RBAC: allowed by ") and len(parts) > 2 else ""
 
 
-def _found(request: AuthorizedRequest, attributes: AuthorizationAttributes, authorizer: str) -> AlikeRequests:
+def _alike_requests(request: AuthorizedRequest, attributes: AuthorizationAttributes, authorizer: str) -> AlikeRequests:
     return AlikeRequests(
         request.decision or "error",
         request.reason or "",

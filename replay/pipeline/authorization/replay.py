@@ -292,7 +292,9 @@ class _Tally(Struct):
     requests: int = 0
 
     @classmethod
-    def from_decision(cls, request: AuthorizedRequest, attributes: AuthorizationAttributes, decided: AuthorizationPair) -> _Tally:
+    def from_decision(
+        cls, request: AuthorizedRequest, attributes: AuthorizationAttributes, decided: AuthorizationPair
+    ) -> _Tally:
         """Return the tally for the first of its requests."""
         outcome = authorization_outcome(*decided)
         cell = cell_of(attributes, *decided, outcome) if outcome is not AuthorizationOutcome.UNCHANGED else None

@@ -102,7 +102,7 @@ def permission_uses(
         raise AuditLogError("RBAC allowed no request of the period", path=log)
     needs = _Needs(chains, dict(_told_grants(objects)))
     questions = read_questions(store)
-    for asked, rbac, created, reason, requests, first, last in _alike(frame, chains).iter_rows():
+    for asked, rbac, created, reason, requests, first, last in _equal_questions(frame, chains).iter_rows():
         needs.count(questions[asked], rbac, (created, reason), (requests, first, last))
     uses = PermissionUses(log, within, len(frame), unexplained=needs.unexplained)
     uses.reviews = _reviews(store, within)
@@ -118,7 +118,7 @@ def _allowed(store: Store, within: Period) -> pl.DataFrame:
     return frame.filter(~pl.col("code").is_in(_REFUSED))
 
 
-def _alike(frame: pl.DataFrame, chains: Chains) -> pl.DataFrame:
+def _equal_questions(frame: pl.DataFrame, chains: Chains) -> pl.DataFrame:
     """Return groups of equal questions with equal RBAC: their number, and their first and last time."""
     states = frame.with_columns(
         rbac=chains.rbac_states(frame["received"], frame["stage_time"]), created=pl.col("code") == _CREATED
@@ -178,7 +178,7 @@ class _Needs(Struct):
         """Count equal requests. `told` says whether they created an object, and holds the reason in the log."""
         created, reason = told
         grants = self.chains.grants_of((rbac, NO_GRAPH), attributes.user, attributes.namespace)[0]
-        marks, sources, others = self._of(grants, attributes)
+        marks, sources, others = self._needed_permissions(grants, attributes)
         source = (reason or "").removeprefix(_BY_RBAC)
         # The log names a grant that the RBAC objects known for that time do not have.
         if source and source not in sources:
@@ -190,8 +190,8 @@ class _Needs(Struct):
         counted: set[tuple[RBACKey, Subject]] = set()
         for mark in marks:
             self._add(mark, attributes, times, counted)
-        for other in _also_asked(attributes, created=created):
-            for mark in self._of(grants, other)[0]:
+        for other in _further_checks(attributes, created=created):
+            for mark in self._needed_permissions(grants, other)[0]:
                 self._add(mark, other, times, counted)
         for place in others - counted:
             self.uses.setdefault(place, SubjectUse(place[1])).allowed_before += times[0]
@@ -212,7 +212,7 @@ class _Needs(Struct):
             own.requests += times[0]
             own.users.add(attributes.user.username)
 
-    def _of(self, grants: Grants, attributes: AuthorizationAttributes) -> _Needed:
+    def _needed_permissions(self, grants: Grants, attributes: AuthorizationAttributes) -> _Needed:
         """Return the permissions among some grants that allow a request.
 
         Grants in a namespace count only if no cluster-wide grant allows it, in the server's order.
@@ -256,7 +256,7 @@ def _marks(grant: Grant, attributes: AuthorizationAttributes) -> Iterator[_Mark]
                     yield _Mark(grant.binding, Subject(*grant.subject), permission)
 
 
-def _also_asked(attributes: AuthorizationAttributes, *, created: bool) -> Iterator[AuthorizationAttributes]:
+def _further_checks(attributes: AuthorizationAttributes, *, created: bool) -> Iterator[AuthorizationAttributes]:
     """Yield further permission checks of the server for a request, which have no event of their own.
 
     A user who creates an object by an apply or an update needs permission to create it

@@ -76,7 +76,8 @@ class BatchJob(Struct, frozen=True):
         batch = named.batch
         with ExitStack() as held:
             files_here = [
-                _seen(file, digest, self.spool, held) for file, digest in zip(batch.files, named.digests, strict=True)
+                _same_file(file, digest, self.spool, held)
+                for file, digest in zip(batch.files, named.digests, strict=True)
             ]
             files = [file for file in files_here if file is not None]
             if len(files) < len(files_here):
@@ -96,7 +97,7 @@ def _name(file: LogFile) -> str:
     return file.name if is_bucket(file.name) else os.path.abspath(file.name)  # noqa: PTH100 - any text
 
 
-def _seen(file: ReadFile, digest: str, spool: Path, held: ExitStack) -> ReadFile | None:
+def _same_file(file: ReadFile, digest: str, spool: Path, held: ExitStack) -> ReadFile | None:
     """Return a file as this machine sees it, None if it is another one.
 
     It is compared by its digest, or by size and time without one.

@@ -47,7 +47,7 @@ def explain(
     with opened(scenario, progress) as store:
         require_known(store, "audit_id", audit_id)
         job = replace(past_job(store, manifests), authorizers=authorizers)
-        requests = list(_in(options.focus.workspaces, requests_of(store, job, [audit_id]), job))
+        requests = list(_within_workspaces(options.focus.workspaces, requests_of(store, job, [audit_id]), job))
         others = repeats(store, audit_id)
         record = requests[0].record if requests else None
         authorized = authorized_request(store, authorizers, job, record) if authorizers and record else ()
@@ -73,7 +73,7 @@ def explain(
     )
 
 
-def _in(patterns: Sequence[str], requests: Iterable[ReplayRequest], job: Job) -> Iterator[ReplayRequest]:
+def _within_workspaces(patterns: Sequence[str], requests: Iterable[ReplayRequest], job: Job) -> Iterator[ReplayRequest]:
     """Yield the requests. Raise ReplayError for one outside of the kcp workspaces that the patterns select."""
     for request in requests:
         path = job.where(request.record).workspace

@@ -85,8 +85,10 @@ def look_up(
         log=scenario.name,
         question={name: value for name, value in _question_fields(question) if value},
         period=period,
-        observed=tuple(_in(question.workspace, observed, places)),
-        replayed=tuple(_in(question.workspace, sorted(replayed, key=lambda each: (each.seq, each.audit_id)), places)),
+        observed=tuple(_within_workspaces(question.workspace, observed, places)),
+        replayed=tuple(
+            _within_workspaces(question.workspace, sorted(replayed, key=lambda each: (each.seq, each.audit_id)), places)
+        ),
         undetermined=undetermined,
         denied_with_failures=summary["denied_with_failures"] if question.action == "audit" else 0,
         notes=notes,
@@ -119,7 +121,9 @@ def _with_known_policy(store: Store, question: LookupFilter, manifests: Manifest
     return replace(question, policy=full_name)
 
 
-def _in(pattern: str | None, rows: Iterable[PastDecision], places: WorkspacePlaces) -> Iterator[PastDecision]:
+def _within_workspaces(
+    pattern: str | None, rows: Iterable[PastDecision], places: WorkspacePlaces
+) -> Iterator[PastDecision]:
     """Yield decisions with their kcp workspaces, limited to those that a pattern selects."""
     for row in rows:
         workspace, policy_workspace = places.pair_for(row.audit_id)

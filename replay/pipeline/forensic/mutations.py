@@ -25,7 +25,7 @@ from replay.compare.attribution import (
     tokens,
 )
 from replay.compare.effect import patch_shape
-from replay.compare.summary import placed
+from replay.compare.summary import with_workspace
 from replay.go.format import parse_uint
 from replay.json import JSON, FieldPath
 from replay.kcp.mutation import BY_STORAGE, set_by_plugins
@@ -207,7 +207,7 @@ def _webhook_claims(record: RequestRecord, home: str) -> Iterator[AttributedPath
     for entry in observe(record).mutations:
         if entry.mutated and entry.patch is not None:
             paths = (operation.get("path") for operation in entry.patch if isinstance(operation, dict))
-            (webhook,) = placed([entry.webhook], home)
+            (webhook,) = with_workspace([entry.webhook], home)
             yield AttributedPaths(Actor.WEBHOOK, webhook, frozenset(_without_dash(path) for path in paths if path))
 
 
@@ -217,7 +217,7 @@ def _policy_claims(
     """Yield changes by the baseline's policies that the stored object shows."""
     for entry in decision.mutated:
         shown = [each for each in entry.patch if _is_shown(each, stored)]
-        (policy,) = placed([entry.policy], home)
+        (policy,) = with_workspace([entry.policy], home)
         if len(shown) < len(entry.patch):
             attributions.unseen[policy] += 1
         yield AttributedPaths(Actor.POLICY, policy, frozenset(tokens(each["path"]) for each in shown))

@@ -183,10 +183,10 @@ class ShardChain(Struct, dict=True):
         whose = self.deciders(at, attributes.resource.group_resource)
         if isinstance(whose, Missing):
             return whose
-        sides = self._at(whose.current, at)
+        sides = self._sets_at(whose.current, at)
         if isinstance(sides, Missing):
             return sides
-        planned = sides if whose.candidate == whose.current else self._at(whose.candidate, at)
+        planned = sides if whose.candidate == whose.current else self._sets_at(whose.candidate, at)
         if isinstance(planned, Missing):
             whose, planned = Deciders(whose.current, planned), sides
         unknown = whose.planned if isinstance(whose.planned, Missing) else None
@@ -195,7 +195,7 @@ class ShardChain(Struct, dict=True):
         base_lister = self._lister(whose.current, at, lister)
         return [RequestChain(self._chain(whose, at.workspace, each), base_lister, each, unknown) for each in pairs]
 
-    def _at(self, workspace: str, at: Instant) -> list[Sides] | Missing:
+    def _sets_at(self, workspace: str, at: Instant) -> list[Sides] | Missing:
         """Return the sets of a workspace that may have been in force."""
         timeline = self.timeline(workspace)
         return timeline if isinstance(timeline, Missing) else timeline.at(at.start, at.end)

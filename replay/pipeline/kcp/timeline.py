@@ -214,10 +214,10 @@ class PolicyTimeline:
         """Return the sets after the first `count` changes."""
         sides = self._sides_by_bound.get(count)
         if sides is None:
-            sides = self._sides_by_bound[count] = self._of(count)
+            sides = self._sides_by_bound[count] = self._sides_at(count)
         return sides
 
-    def _of(self, count: int) -> Sides | Missing:
+    def _sides_at(self, count: int) -> Sides | Missing:
         objects: dict[Name, JSON | Missing | None] = dict(self._first)
         for change in self._changes[:count]:
             objects[change.name] = change.value

@@ -94,7 +94,7 @@ def forked() -> BaseContext:
     return multiprocessing.get_context("fork")
 
 
-def apart() -> BaseContext:
+def independent_context() -> BaseContext:
     """Return a context for processes that may start any time.
 
     Import the modules that they need, or get them from a fork server.

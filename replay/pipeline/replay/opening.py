@@ -19,7 +19,7 @@ _MICROSECONDS = 1_000_000
 
 def open_book(book: QuotaBook, namespaces: Collection[str] | None, cluster: Cluster, begin: int) -> None:
     """Enter the snapshot's objects that existed before `begin` (microseconds); `namespaces` None means all."""
-    for namespace, counted in _there(cluster, begin):
+    for namespace, counted in _objects_before(cluster, begin):
         if namespaces is None or namespace in namespaces:
             name = str(counted.object["metadata"]["name"])
             book.put(namespace, (str(counted.resource), name), counted)
@@ -32,7 +32,7 @@ def _new_quotas(manifests: ManifestSet, cluster: Cluster) -> Iterator[tuple[tupl
             yield name, quota
 
 
-def _there(cluster: Cluster, begin: int) -> Iterator[tuple[str, CountedObject]]:
+def _objects_before(cluster: Cluster, begin: int) -> Iterator[tuple[str, CountedObject]]:
     """Yield the snapshot's objects that were created before a time, with their namespaces."""
     kinds = _resources(cluster.discovery)
     for obj in cluster.snapshot:

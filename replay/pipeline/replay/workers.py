@@ -16,7 +16,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from replay.pipeline.process.start import apart, begin, can_fork, forked, preload, shielded_from_signals, use_scratch
+from replay.pipeline.process.start import (
+    begin,
+    can_fork,
+    forked,
+    independent_context,
+    preload,
+    shielded_from_signals,
+    use_scratch,
+)
 from replay.storage.scratch import scratch
 
 if TYPE_CHECKING:
@@ -301,7 +309,7 @@ def _pool(workers: int) -> ProcessPoolExecutor:
     """Return idle processes: forked ones if they suffice and are free."""
     if _reserve and _reserve[0].size >= workers:
         return _reserve.pop().pool
-    return ProcessPoolExecutor(workers, apart(), _begin_worker, (gc.get_threshold(),))
+    return ProcessPoolExecutor(workers, independent_context(), _begin_worker, (gc.get_threshold(),))
 
 
 def _collected(

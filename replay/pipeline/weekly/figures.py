@@ -22,7 +22,7 @@ from replay.audit.period import Period
 from replay.audit.store import Store
 from replay.compare.readiness import LEVELS, NamespaceReadiness, raise_to
 from replay.compare.subject import workload
-from replay.compare.summary import placed
+from replay.compare.summary import with_workspace
 from replay.compare.weekly import (
     ActionFigures,
     DenialGroup,
@@ -115,7 +115,7 @@ def _logged(
         if action not in _SHOWN or place is None:
             continue
         workspace, policy_workspace = place
-        (policy,), namespace = placed([bare], policy_workspace), in_workspace(workspace, name)
+        (policy,), namespace = with_workspace([bare], policy_workspace), in_workspace(workspace, name)
         if workspace:
             workspaces.setdefault(workspace, Counter())[EffectAction(action)] += requests
         tally = tallies.setdefault((policy or "", EffectAction(action)), _Tally())

@@ -73,7 +73,7 @@ class FileAgreement(Tally):
             record.seq, record.audit_id, observed, decision, policies, shown, in_any_order=bool(record.workspace)
         )
         if self.reproduced > reproduced_before:
-            self._seen(record.stage_time, record.stage_time)
+            self._extend_period(record.stage_time, record.stage_time)
 
     @property
     def reproduced(self) -> int:
@@ -85,9 +85,9 @@ class FileAgreement(Tally):
         """Merge another part of the log."""
         self.fidelity.add(other.fidelity)
         if other.first:
-            self._seen(other.first, other.last)
+            self._extend_period(other.first, other.last)
 
-    def _seen(self, first: int, last: int) -> None:
+    def _extend_period(self, first: int, last: int) -> None:
         self.first = min(self.first, first) if self.first else first
         self.last = max(self.last, last)
 

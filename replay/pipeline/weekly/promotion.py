@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from replay.audit.period import Period, selected_counts
 from replay.audit.store import Store
-from replay.compare.summary import placed
+from replay.compare.summary import with_workspace
 from replay.compare.weekly import (
     MAX_OWNERS,
     EffectAction,
@@ -44,7 +44,7 @@ class _PlannedPolicy(Struct, frozen=True):
 
     def named(self, workspace: str) -> str:
         """Return the policy's name in a report, with its workspace."""
-        return placed([self.policy.name], workspace)[0]
+        return with_workspace([self.policy.name], workspace)[0]
 
 
 def planned_policies(manifests: Manifests) -> Iterator[_PlannedPolicy]:

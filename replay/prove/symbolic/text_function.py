@@ -88,7 +88,7 @@ def _begun(nfa: NFA, text: str) -> NFA:
     return nfa_out
 
 
-def _ended(nfa: NFA, text: str) -> NFA:
+def _with_suffix(nfa: NFA, text: str) -> NFA:
     """Return an automaton that accepts a text if its continuation by `text` is accepted."""
     nfa_out = NFA()
     _copied(nfa, nfa_out)
@@ -224,7 +224,7 @@ _INVERSES: Mapping[str, Callable[[TextFunction, NFA], NFA]] = {
     "lowerAscii": lambda _, nfa: _lettered(nfa, ord("A"), _CASE),
     "upperAscii": lambda _, nfa: _lettered(nfa, ord("a"), -_CASE),
     "prepend": lambda function, nfa: _begun(nfa, function.text),
-    "append": lambda function, nfa: _ended(nfa, function.text),
+    "append": lambda function, nfa: _with_suffix(nfa, function.text),
     "begin": lambda function, nfa: _begin(nfa, function.number),
     "drop": lambda function, nfa: _drop(nfa, function.number),
     "piece": lambda function, nfa: _piece(nfa, function.text, function.number),

@@ -374,13 +374,13 @@ def _row(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int],
     lines = []
     for i in range(max(map(len, parts))):
         line = "".join(
-            _placed(part[i] if i < len(part) else "", column, width) + " " * _GAP
+            _aligned(part[i] if i < len(part) else "", column, width) + " " * _GAP
             for part, column, width in zip(parts, columns, widths, strict=True)
         )
         lines.append(Text(INDENT + line.rstrip(), style=style))
     return lines
 
 
-def _placed(text: str, column: Column, width: int) -> str:
+def _aligned(text: str, column: Column, width: int) -> str:
     gap = " " * max(width - cell_len(text), 0)
     return gap + text if column.align is Align.NUMBER else text + gap

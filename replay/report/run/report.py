@@ -142,13 +142,13 @@ def _time(result: RunResult, kind: OutcomeKind, cells: CellItems) -> Chart | Non
     notes = tuple(f"{_clock(group.first, axis)} to {_clock(group.last, axis)}" for group in shown)
     text = (
         f"First hit {moment(first)}, last hit {moment(last)}; the log goes from {moment(result.log.first)} to "
-        f"{moment(result.log.last)}. {_left(len(groups))}"
+        f"{moment(result.log.last)}. {_not_drawn(len(groups))}"
     )
     title = f"{WORDS[kind].capitalize()}: first and last hit by policy, UTC"
     return Chart("chart-time", "spans", title, inert(text.strip()), axis.labels, series, spans=spans, notes=notes)
 
 
-def _left(groups: int) -> str:
+def _not_drawn(groups: int) -> str:
     return f"{plural(groups - MAX_ROWS, 'other policy', 'other policies')} not drawn." if groups > MAX_ROWS else ""
 
 
@@ -168,7 +168,7 @@ def _heat(kind: OutcomeKind, cells: CellItems) -> Chart | None:
     for key, cell in cells:
         counts.update({(policy, name): cell.count for policy in key.policies for name in by_namespace(key)})
     (policy, name), most = max(counts.items(), key=lambda item: (item[1], item[0]))
-    text = f"Most in {name} by {policy} ({number(most)}). {_left(len(policies))}"
+    text = f"Most in {name} by {policy} ({number(most)}). {_not_drawn(len(policies))}"
     names = [name for name in names if any(counts[policy, name] for policy in policies[:MAX_ROWS])]
     rows = {inert(p): tuple(float(counts[p, n]) for n in names[:MAX_ROWS]) for p in policies[:MAX_ROWS]}
     title = f"{WORDS[kind].capitalize()} by policy and namespace"

@@ -64,13 +64,13 @@ class QuotaBook:
 
     def get(self, namespace: str, name: ObjectName) -> CountedObject | None:
         """Return an object, None if there is none."""
-        return self._of(namespace).objects.get(name)
+        return self._namespace_book(namespace).objects.get(name)
 
     def put(self, namespace: str, name: ObjectName, counted: CountedObject) -> None:
         """Add or replace an object."""
         self._take(namespace, name)
-        self._of(namespace).objects[name] = counted
-        self._of(namespace).names.add(name)
+        self._namespace_book(namespace).objects[name] = counted
+        self._namespace_book(namespace).names.add(name)
         self._count(namespace, counted, 1)
 
     def remove(self, namespace: str, name: ObjectName, *, is_certain: bool) -> None:
@@ -89,14 +89,14 @@ class QuotaBook:
 
     def leak(self, namespace: str, counted: CountedObject) -> None:
         """Charge a creation that failed after admission."""
-        for total in self._of(namespace).totals.values():
+        for total in self._namespace_book(namespace).totals.values():
             total.leaked.append(counted)
             _add_to(total, counted, 1)
 
     def recount(self, namespace: str, resource: GroupResource) -> None:
         """Recount the quotas that limit a resource: drop charges without an object."""
         evaluator = evaluator_of(resource)
-        for total in self._of(namespace).totals.values():
+        for total in self._namespace_book(namespace).totals.values():
             if not any(evaluator.counts(name) for name in total.quota.hard):
                 continue
             for counted in total.leaked:
@@ -105,7 +105,7 @@ class QuotaBook:
 
     def used(self, namespace: str, quota: Quota) -> tuple[Amounts, Amounts] | None:
         """Return a quota's certain and largest usage, or None if the usage of an object is unknown."""
-        of_namespace = self._of(namespace)
+        of_namespace = self._namespace_book(namespace)
         total = of_namespace.totals.get(quota.name)
         # A quota with other limits or scopes counts other objects, so its usage is counted again.
         if total is None or (total.quota.hard, total.quota.selectors) != (quota.hard, quota.selectors):
@@ -117,11 +117,11 @@ class QuotaBook:
 
     def known_names(self, namespace: str) -> set[ObjectName]:
         """Return the names of all objects that ever were in a namespace."""
-        return self._of(namespace).names
+        return self._namespace_book(namespace).names
 
     def usage(self, namespace: str, quota: str, counted: CountedObject) -> Amounts:
         """Return an object's usage of a quota, empty if it is unknown."""
-        total = self._of(namespace).totals.get(quota)
+        total = self._namespace_book(namespace).totals.get(quota)
         if total is None:
             return {}
         single = _Total(total.quota, {name: Quantity(0, text="0") for name in total.quota.hard}, {})
@@ -133,19 +133,19 @@ class QuotaBook:
         """Return the quotas of the request's namespace. Raise UnknownInputError if they are unknown."""
         return self.plugin.quotas(review)
 
-    def _of(self, namespace: str) -> _Namespace:
+    def _namespace_book(self, namespace: str) -> _Namespace:
         if namespace not in self._namespaces:
             self._namespaces[namespace] = _Namespace()
         return self._namespaces[namespace]
 
     def _take(self, namespace: str, name: ObjectName) -> CountedObject | None:
-        counted = self._of(namespace).objects.pop(name, None)
+        counted = self._namespace_book(namespace).objects.pop(name, None)
         if counted is not None:
             self._count(namespace, counted, -1)
         return counted
 
     def _count(self, namespace: str, counted: CountedObject, sign: int) -> None:
-        for total in self._of(namespace).totals.values():
+        for total in self._namespace_book(namespace).totals.values():
             _add_to(total, counted, sign)
 
 
