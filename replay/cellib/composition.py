@@ -164,6 +164,7 @@ class Evaluation:
             variables.bound = 0
             # What variables cost that compiled code left to the strict engine is exact already.
             self.floor -= variables.strict.take_cost()
+        # The upper bound no longer fits into the budget, so the strict engine must count exactly.
         if spent >= self.floor:
             raise LeaveError
         self.floor -= spent
@@ -185,6 +186,7 @@ class Evaluation:
         scope.use_kind(compiled.kind)
         result = scope.eval(compiled.program, variables)
         cost = variables.take_cost() + result.cost
+        # The floor is a lower bound. Before an error is reported, the exact rest of the budget decides.
         if cost > self.floor:
             self._recount()
         if cost > self.floor:

@@ -106,7 +106,12 @@ class Fidelity(Tally):
         written = observed.policy_annotations, decision.audit_annotations
         if written[0] or written[1]:
             aspects.append(
-                ("annotation", self.annotations, _policy_annotations(written[0], policies), _own(written[1], policies))
+                (
+                    "annotation",
+                    self.annotations,
+                    _policy_annotations(written[0], policies),
+                    _policy_annotations(written[1], policies),
+                )
             )
         for aspect, agreement, observation, replayed in aspects:
             if not observation and not replayed:

@@ -16,7 +16,7 @@ from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import DecidedIn, outcome_kind
 from replay.compare.subject import owner, subject, workload
-from replay.compare.summary import Gap, placed
+from replay.compare.summary import Gap, with_workspace
 from replay.compare.tally import Tally
 from replay.compare.weekly import (
     EffectAction,
@@ -176,7 +176,9 @@ class WeeklyTask(Struct, frozen=True):
                 if last:
                     own = _home(job.where(record), side)
                     unknown = decision.undetermined
-                    part.gaps.update({Gap(placed([u.policy], own)[0], u.path, u.reason, u.fix) for u in unknown})
+                    part.gaps.update(
+                        {Gap(with_workspace([u.policy], own)[0], u.path, u.reason, u.fix) for u in unknown}
+                    )
             for effect in effects_of(decision):
                 self._effect(job, request, EffectOf(position, side, effect, bool(current.denials)), part, lister)
 
@@ -190,7 +192,7 @@ class WeeklyTask(Struct, frozen=True):
             period=effect_of.period,
             side=effect_of.side,
             action=action,
-            policy=placed([policy], home)[0],
+            policy=with_workspace([policy], home)[0],
             user=attributes.user_info.username,
             namespace=in_workspace(workspace, attributes.namespace),
             resource=f"{resource}/{attributes.subresource}" if attributes.subresource else resource,
