@@ -9,8 +9,8 @@ from typing import Any
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
-from replay.gatekeeper.cluster import inventory_of_all, typed_namespace
-from replay.gatekeeper.match import NotKnownError
+from replay.gatekeeper.constraint import NotKnownError
+from replay.gatekeeper.engine import inventory_of_all, typed_namespace
 from replay.gatekeeper.policy_set import GatekeeperPolicies, Refusal
 from replay.gatekeeper.rego.value import UnknownValue, Value
 from replay.gatekeeper.webhook import Answer, mutate, validate

@@ -9,13 +9,64 @@ from typing import Any
 import yaml
 
 from replay.errors import ManifestError
-from replay.gatekeeper.cluster import inventory_of, typed_namespace
+from replay.gatekeeper.constraint import stored
 from replay.gatekeeper.policy_set import GatekeeperPolicies
+from replay.gatekeeper.rego.value import UNDEFINED, Value
 from replay.gatekeeper.webhook import EMPTY_REQUEST, Answer, mutate, validate
 from replay.json import JSON
 from replay.kube.admission_request import PhaseRequests
 from replay.kube.json_patch import diff
+from replay.kube.schema import OBJECT_META_FIELDS
 from replay.manifests.read.documents import Unreadable, read_file
+
+# Cluster objects as policies see them: the namespace of a request, and `data.inventory` (`gatekeeper/pkg/target`).
+
+
+def typed_namespace(value: Mapping[str, JSON]) -> dict[str, Any]:
+    """Return a Namespace as Gatekeeper's client decodes it into Go's type (`k8s.io/api/core/v1`).
+
+    Fields that the type does not have, and empty ones, are dropped.
+    """
+    metadata = {
+        name: item
+        for name in OBJECT_META_FIELDS
+        if (item := (value.get("metadata") or {}).get(name)) not in (None, "", {}, [])
+    }
+    spec, status = value.get("spec") or {}, value.get("status") or {}
+    return {
+        "kind": "Namespace",
+        "apiVersion": "v1",
+        "metadata": metadata,
+        "spec": {"finalizers": spec["finalizers"]} if spec.get("finalizers") else {},
+        "status": {name: status[name] for name in ("phase", "conditions") if status.get(name)},
+    }
+
+
+def _inventory_of(policies: GatekeeperPolicies, objects: Iterable[Mapping[str, JSON]]) -> Value:
+    """Return the inventory of a set: the cluster's synchronized objects by namespace, apiVersion, kind and name."""
+    return inventory_of_all(value for value in objects if _is_synced(policies, value))
+
+
+def _is_synced(policies: GatekeeperPolicies, value: Mapping[str, JSON]) -> bool:
+    group, _, version = str(value.get("apiVersion") or "").rpartition("/")
+    kind = str(value.get("kind") or "")
+    return (group, version, kind) in policies.synced and not policies.excludes_synced(group, kind, value)
+
+
+def inventory_of_all(objects: Iterable[Mapping[str, JSON]]) -> Value:
+    """Return the inventory of these objects, or undefined if there are none."""
+    found: dict[str, Any] = {}
+    for value in objects:
+        api_version, kind = str(value.get("apiVersion") or ""), str(value.get("kind") or "")
+        metadata = value.get("metadata") or {}
+        namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+        scope = (
+            found.setdefault("namespace", {}).setdefault(namespace, {})
+            if namespace
+            else found.setdefault("cluster", {})
+        )
+        scope.setdefault(api_version, {}).setdefault(kind, {})[name] = stored(value)
+    return found or UNDEFINED
 
 
 def decide(
@@ -70,7 +121,7 @@ class GatekeeperEngine:
             for value in objects
             if value.get("kind") == "Namespace" and value.get("apiVersion") == "v1"
         }
-        self._inventory = inventory_of(self.policies, objects)
+        self._inventory = _inventory_of(self.policies, objects)
 
     def refused(self) -> list[str]:
         """Return the refused objects of the set, with the reason."""

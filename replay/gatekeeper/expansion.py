@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from replay.gatekeeper.match import group_of
+from replay.gatekeeper.constraint import group_of
 from replay.gatekeeper.template import RefusedError
 from replay.json import JSON
 from replay.kube.attributes import Missing

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from replay.cellib.version import KubernetesVersion
 from replay.gatekeeper.alike import AlikeSaid
-from replay.gatekeeper.constraint import GROUP, Constraint, ConstraintIndex, constraint_of
+from replay.gatekeeper.constraint import GROUP, Constraint, ConstraintIndex, constraint_of, fits, group_of
 from replay.gatekeeper.expansion import ExpansionSystem, ExpansionTemplate, expansion_template_of
-from replay.gatekeeper.match import fits, group_of
 from replay.gatekeeper.mutation.mutator import GROUP as MUTATIONS
-from replay.gatekeeper.mutation.mutator import mutator_of
-from replay.gatekeeper.mutation.system import MutationSystem
-from replay.gatekeeper.rego.builtins.external import ProviderAnswer
+from replay.gatekeeper.mutation.mutator import MutationSystem, mutator_of
+from replay.gatekeeper.rego.builtins.registry import ProviderAnswer
 from replay.gatekeeper.rego.value import from_json
 from replay.gatekeeper.template import ConstraintTemplate, RefusedError, template_of
 from replay.json import JSON
+from replay.kube.admissionregistration import (
+    FailurePolicy,
+    LabelSelector,
+    LabelSelectorRequirement,
+    ManifestSet,
+    MatchPolicy,
+    Rule,
+    ServiceReference,
+    Webhook,
+    WebhookClientConfig,
+    WebhookConfiguration,
+)
+from replay.kube.engine_policy import MUTATION, VALIDATION
+from replay.manifests.check import CheckedSet
+from replay.manifests.engine_object import EngineDocument
+from replay.manifests.finding import SERVER, Finding, Severity
+from replay.manifests.read.node import Node, Position, position_of
 
 TEMPLATES, CONFIG, SYNC, EXPANSION, EXTERNAL = (
     "templates.gatekeeper.sh",
@@ -150,3 +170,131 @@ def is_of_gatekeeper(value: JSON) -> bool:
 
 
 __all__ = ["ExpansionTemplate", "GatekeeperPolicies", "Refusal", "is_of_gatekeeper"]
+
+
+# Webhooks that Gatekeeper's released manifests register (`manifest_staging/charts/gatekeeper`).
+
+_IGNORE = LabelSelectorRequirement("admission.gatekeeper.sh/ignore", "DoesNotExist")
+_OWN_NAMESPACE = LabelSelectorRequirement("kubernetes.io/metadata.name", "NotIn", ("gatekeeper-system",))
+_SUBRESOURCES = (
+    "pods/ephemeralcontainers",
+    "pods/exec",
+    "pods/log",
+    "pods/eviction",
+    "pods/portforward",
+    "pods/proxy",
+    "pods/attach",
+    "pods/binding",
+    "pods/resize",
+    "deployments/scale",
+    "replicasets/scale",
+    "statefulsets/scale",
+    "replicationcontrollers/scale",
+    "services/proxy",
+    "nodes/proxy",
+    "services/status",
+)
+
+
+def with_gatekeeper_webhooks(manifests: ManifestSet, _version: KubernetesVersion) -> ManifestSet:
+    """Return the set with Gatekeeper's default webhooks, unless it has them or has no Gatekeeper objects."""
+    names = {webhook.name for webhook in manifests.webhooks}
+    validating, mutating = manifests.validating_webhooks, manifests.mutating_webhooks
+    groups = {str(value.get("apiVersion")).partition("/")[0] for value in manifests.engine_objects}
+    if VALIDATION not in names and "constraints.gatekeeper.sh" in groups:
+        default = _default(VALIDATION, "/v1/admit", ("*", *_SUBRESOURCES), 3)
+        validating = (
+            *validating,
+            WebhookConfiguration("gatekeeper-validating-webhook-configuration", static=False, webhooks=(default,)),
+        )
+    if MUTATION not in names and "mutations.gatekeeper.sh" in groups:
+        default = _default(MUTATION, "/v1/mutate", ("*",), 1)
+        mutating = (
+            *mutating,
+            WebhookConfiguration("gatekeeper-mutating-webhook-configuration", static=False, webhooks=(default,)),
+        )
+    return replace(manifests, validating_webhooks=validating, mutating_webhooks=mutating)
+
+
+def _default(name: str, path: str, resources: tuple[str, ...], timeout: int) -> Webhook:
+    """Return a webhook as Gatekeeper's released manifests register it."""
+    rule = Rule(operations=("CREATE", "UPDATE"), api_groups=("*",), api_versions=("*",), resources=resources)
+    return Webhook(
+        name=name,
+        client_config=WebhookClientConfig(
+            service=ServiceReference("gatekeeper-system", "gatekeeper-webhook-service", path)
+        ),
+        rules=(rule,),
+        failure_policy=FailurePolicy.IGNORE,
+        match_policy=MatchPolicy.EXACT,
+        namespace_selector=LabelSelector({}, (_IGNORE, _OWN_NAMESPACE)),
+        timeout_seconds=timeout,
+    )
+
+
+# `replay check` for Gatekeeper's objects: refusals, and objects that Gatekeeper accepts but cannot use.
+
+_BROKEN, _UNSUPPORTED = "cel-does-not-compile", "rego-not-supported"
+_REGO_LINE = re.compile(r"\btemplate:(\d+): ")
+_FIELD = re.compile(r"(?:\[\]\.)?(spec(?:\.[\w-]+|\[\d+\])+)")
+_SOURCES = ("spec.targets[0].rego", *(f"spec.targets[0].code[{number}].source.rego" for number in range(4)))
+
+
+def with_gatekeeper(checked: CheckedSet, silenced: Iterable[str] = ()) -> CheckedSet:
+    """Return a checked set with the findings about its Gatekeeper objects."""
+    return checked.with_findings(_findings(checked.engine), silenced) if checked.engine else checked
+
+
+def _findings(documents: Iterable[EngineDocument]) -> Iterator[Finding]:
+    named = {_name(each): each for each in documents}
+    policies = GatekeeperPolicies([each.value for each in named.values()], prune=True)
+    for refusal in policies.refused:
+        document = named[f"{refusal.kind}/{refusal.name}"]
+        yield _finding(document, Severity.ERROR, SERVER, refusal.message)
+    for template in policies.templates.values():
+        document = named[f"ConstraintTemplate/{template.name}"]
+        yield from _warnings(document, template)
+
+
+def _warnings(document: EngineDocument, template: ConstraintTemplate) -> Iterator[Finding]:
+    if template.unsupported:
+        yield _finding(
+            document, Severity.WARNING, _UNSUPPORTED, f"its requests are undetermined: {template.unsupported}"
+        )
+    for expression, error in template.cel.broken if template.cel is not None else ():
+        yield _finding(document, Severity.WARNING, _BROKEN, f"expression {expression!r}: {error}")
+
+
+def _finding(document: EngineDocument, severity: Severity, name: str, message: str) -> Finding:
+    field = _FIELD.search(message)
+    path = "spec.location" if "invalid location" in message else "" if field is None else field[1]
+    position = _rego_position(document, message) or position_of(document.node, path)
+    return Finding(
+        severity, name, message, document.path, position, path, _name(document), first=severity is Severity.ERROR
+    )
+
+
+def _rego_position(document: EngineDocument, message: str) -> Position | None:
+    """Return the position of the Rego line that a message names, or None.
+
+    The line is exact if the Rego is a literal block of its file.
+    """
+    line = _REGO_LINE.search(message)
+    if line is None:
+        return None
+    starts = [position_of(document.node, path) for path in _SOURCES if _holds(document.node, path)]
+    if not starts:
+        return None
+    text = Path(document.path).read_text("utf-8", errors="replace").splitlines()
+    is_block = text[starts[0].line - 1][starts[0].column - 1 :].startswith("|")
+    return Position(starts[0].line + int(line[1]), 1) if is_block else starts[0]
+
+
+def _holds(node: Node, path: str) -> bool:
+    """Return whether a field exists. If it does not, its position is that of its parent."""
+    return position_of(node, path) != position_of(node, path.rpartition(".")[0])
+
+
+def _name(document: EngineDocument) -> str:
+    metadata = document.value.get("metadata") or {}
+    return f"{document.value.get('kind') or ''}/{metadata.get('name') or ''}"

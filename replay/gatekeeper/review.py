@@ -11,13 +11,12 @@ from msgspec.structs import replace
 
 from replay.gatekeeper.alike import AlikeSaid, Finding, Said
 from replay.gatekeeper.cel_template import CELInputs, CELTemplate
-from replay.gatekeeper.constraint import Constraint
-from replay.gatekeeper.match import ORIGINAL, Matchable, MatchError, NotKnownError, group_kind_of
+from replay.gatekeeper.constraint import ORIGINAL, Constraint, Matchable, MatchError, NotKnownError, group_kind_of
 from replay.gatekeeper.policy_set import GatekeeperPolicies
-from replay.gatekeeper.rego.builtins.external import Answers, answering
+from replay.gatekeeper.rego.builtins.registry import Answers, answering
+from replay.gatekeeper.rego.lexer import TooLargeError
 from replay.gatekeeper.rego.program import Program
 from replay.gatekeeper.rego.runtime import STEPS, ConflictError, TooManyStepsError
-from replay.gatekeeper.rego.text import TooLargeError
 from replay.gatekeeper.rego.value import (
     Number,
     Set,

@@ -7,9 +7,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from replay.gatekeeper.constraint import ACTIONS, WEBHOOK
+from replay.gatekeeper.constraint import ACTIONS, GENERATED, ORIGINAL, WEBHOOK, MatchError, NotKnownError, is_namespace
 from replay.gatekeeper.expansion import ExpansionError
-from replay.gatekeeper.match import GENERATED, ORIGINAL, MatchError, NotKnownError, is_namespace
 from replay.gatekeeper.mutation.mutator import OPERATIONS
 from replay.gatekeeper.mutation.walk import MutationError
 from replay.gatekeeper.policy_set import GROUPS, GatekeeperPolicies

@@ -161,10 +161,10 @@ ENGINES: Final = (
         _names_of_gatekeeper,
         _concerns_gatekeeper,
         _denied_by_gatekeeper,
-        registration="replay.gatekeeper.registration:with_gatekeeper_webhooks",
+        registration="replay.gatekeeper.policy_set:with_gatekeeper_webhooks",
         backend="replay.gatekeeper.backend:gatekeeper_of",
         decider="replay.gatekeeper.engine:decide",
-        check="replay.gatekeeper.set_check:with_gatekeeper",
+        check="replay.gatekeeper.policy_set:with_gatekeeper",
         promotion="replay.gatekeeper.promotion:promotion",
         reason="Gatekeeper's templates, constraints and mutators",
         resources=(

@@ -29,7 +29,7 @@ from replay.compare.policy_pairs import (
 )
 from replay.errors import ReplayError, reason_of
 from replay.gatekeeper.engine import GatekeeperEngine
-from replay.gatekeeper.two_sources import TwoSources, two_sources
+from replay.gatekeeper.suite import TwoSources, two_sources
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import builtin_discovery

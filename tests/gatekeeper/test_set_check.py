@@ -8,7 +8,7 @@ import pytest
 
 from replay.authorization.check import check_whole_set
 from replay.cellib.version import KubernetesVersion
-from replay.gatekeeper.set_check import with_gatekeeper
+from replay.gatekeeper.policy_set import with_gatekeeper
 
 TEMPLATE = """\
 apiVersion: templates.gatekeeper.sh/v1

@@ -9,13 +9,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay.gatekeeper.match import Match, Matchable, NotKnownError, group_of, match_of
-from replay.gatekeeper.mutation.conflict import SET, STRING, UNKNOWN, Binding
+from replay.gatekeeper.constraint import Match, Matchable, MatchError, NotKnownError, group_of, match_of
 from replay.gatekeeper.mutation.location import (
     MUST_NOT_EXIST,
     FieldNode,
     ListNode,
     Location,
+    Node,
     PathTests,
     parse_location,
     path_tests,
@@ -24,6 +24,77 @@ from replay.gatekeeper.mutation.walk import LocationWalk, MutationError, Setter,
 from replay.gatekeeper.template import RefusedError
 from replay.go.format import quote
 from replay.json import JSON
+from replay.kube.json_patch import diff
+
+# Schemas that mutators imply, and conflicts between them (`gatekeeper/pkg/mutation/schema`).
+
+_UNKNOWN, _SET, _STRING = "Unknown", "Set", "String"
+_LIST, _OBJECT = "List", "Object"
+
+_Binding = tuple[str, str, str, str]
+"""Group, version, kind and operation."""
+
+
+class _SchemaNode:
+    """Node of the implied schema."""
+
+    def __init__(self) -> None:
+        self.referenced: set[str] = set()
+        self.children: dict[str, dict[str, _SchemaNode]] = {}
+        self.terminating: set[str] = set()
+
+    def add(self, name: str, path: Sequence[Node], terminal: str, *, terminates: bool) -> set[str]:
+        """Add a path. Return the mutators that conflict on it."""
+        self.referenced.add(name)
+        if not path:
+            if terminates:
+                self.terminating.add(name)
+            return set()
+        node = path[0]
+        key = node.name if isinstance(node, FieldNode) else node.key
+        kind = (_OBJECT if isinstance(path[1], FieldNode) else _LIST) if len(path) > 1 else terminal
+        child = self.children.setdefault(key, {}).setdefault(kind, _SchemaNode())
+        return child.add(name, path[1:], terminal, terminates=terminates) | self._conflicts(key)
+
+    def _conflicts(self, key: str) -> set[str]:
+        children = self.children[key]
+        known = len(children) - (_UNKNOWN in children)
+        found: set[str] = set()
+        for kind, child in children.items():
+            if kind != _UNKNOWN and (known > 1 or (kind == _LIST and len(child.children) > 1)):
+                found |= child.referenced
+        if not any(child.terminating for child in children.values()) or not any(
+            child.children for child in children.values()
+        ):
+            return found
+        for child in children.values():
+            found |= child.terminating
+            for below in child.children.values():
+                for grandchild in below.values():
+                    found |= grandchild.referenced
+        return found
+
+
+class _ImpliedSchemas:
+    """Implied schemas of all kinds. Mutators are added one by one."""
+
+    def __init__(self) -> None:
+        """Start without mutators."""
+        self._schemas: dict[_Binding, _SchemaNode] = {}
+        self.conflicting: set[str] = set()
+
+    def add(
+        self, name: str, bindings: Sequence[_Binding], location: Location, terminal: str, *, terminates: bool
+    ) -> set[str]:
+        """Add a mutator. Return the mutators that now conflict, which are no longer applied."""
+        found: set[str] = set()
+        for binding in bindings:
+            found |= self._schemas.setdefault(binding, _SchemaNode()).add(
+                name, location, terminal, terminates=terminates
+            )
+        self.conflicting |= found
+        return found
+
 
 GROUP = "mutations.gatekeeper.sh"
 OPERATIONS = ("CREATE", "UPDATE")
@@ -48,7 +119,7 @@ class ApplyTo(Struct, frozen=True):
         return operation in self.operations if operation else all(each in self.operations for each in OPERATIONS)
 
 
-class Mutator(Struct, frozen=True):
+class _Mutator(Struct, frozen=True):
     """Mutator with its match criteria, location and change."""
 
     kind: str
@@ -58,7 +129,7 @@ class Mutator(Struct, frozen=True):
     location: Location
     tests: PathTests
     parameters: JSON
-    terminal: str = UNKNOWN
+    terminal: str = _UNKNOWN
     terminates: bool = False
 
     @property
@@ -72,7 +143,7 @@ class Mutator(Struct, frozen=True):
         return f"{self.kind}/{self.name}"
 
     @property
-    def bindings(self) -> tuple[Binding, ...]:
+    def bindings(self) -> tuple[_Binding, ...]:
         """Kinds and operations whose schema it implies. There are none for AssignMetadata."""
         return tuple(
             dict.fromkeys(
@@ -173,7 +244,7 @@ def _plain(value: JSON) -> str:
     )
 
 
-def mutator_of(value: JSON) -> Mutator:
+def mutator_of(value: JSON) -> _Mutator:
     """Return a mutator. Raises RefusedError."""
     kind, name = str(value.get("kind") or ""), str((value.get("metadata") or {}).get("name") or "")
     spec = value.get("spec") or {}
@@ -184,7 +255,7 @@ def mutator_of(value: JSON) -> Mutator:
     match = match_of(spec.get("match"))
     if kind == "AssignMetadata":
         _check_metadata(name, location, str(spec.get("location") or ""), parameters)
-        return Mutator(
+        return _Mutator(
             kind, name, match, None, location, path_tests(location, [(location, MUST_NOT_EXIST)]), parameters
         )
     if location[:1] == (_METADATA,):
@@ -215,9 +286,9 @@ def mutator_of(value: JSON) -> Mutator:
         tests.append((path, str(test.get("condition") or "")))
     checked = path_tests(location, tests)
     applies = _applies(kind, name, spec.get("applyTo") or ())
-    terminal = {"ModifySet": SET, "AssignImage": STRING}.get(kind, UNKNOWN)
+    terminal = {"ModifySet": _SET, "AssignImage": _STRING}.get(kind, _UNKNOWN)
     terminates = kind == "AssignImage" or (kind == "Assign" and parameters["assign"].get("externalData") is not None)
-    return Mutator(kind, name, match, applies, location, checked, parameters, terminal, terminates)
+    return _Mutator(kind, name, match, applies, location, checked, parameters, terminal, terminates)
 
 
 def _location(kind: str, name: str, text: str) -> Location:
@@ -377,3 +448,73 @@ def _split_domain(name: str) -> tuple[str, str]:
 def _split_tag(rest: str) -> tuple[str, str]:
     found = re.search("[:@]", rest)
     return (rest[: found.start()], rest[found.start() :]) if found else (rest, "")
+
+
+# All mutators of a set, applied until nothing changes (`gatekeeper/pkg/mutation/system.go`).
+
+NO_UUID = "00000000-0000-0000-0000-000000000000"
+"""Placeholder for the random identifier in the errors of a mutation."""
+
+
+class MutationSystem:
+    """Mutators, ordered by kind and name."""
+
+    def __init__(self) -> None:
+        """Start without mutators."""
+        self._mutators: dict[tuple[str, str], _Mutator] = {}
+        self._schemas = _ImpliedSchemas()
+        self._ordered: list[_Mutator] = []
+
+    def add(self, mutator: _Mutator) -> None:
+        """Add a mutator. Raises RefusedError if it conflicts with others. Then none of these is applied."""
+        self._mutators[mutator.kind, mutator.name] = mutator
+        self._ordered = [self._mutators[key] for key in sorted(self._mutators)]
+        found = self._schemas.add(
+            mutator.key, mutator.bindings, mutator.location, mutator.terminal, terminates=mutator.terminates
+        )
+        if found:
+            raise RefusedError(f"the following mutators have conflicting schemas: [{','.join(sorted(found))}]")
+
+    @property
+    def mutators(self) -> tuple[_Mutator, ...]:
+        """Mutators that are applied, in order."""
+        return tuple(each for each in self._ordered if each.key not in self._schemas.conflicting)
+
+    def mutate(
+        self, value: dict[str, JSON], namespace: JSON, source: str, operation: str
+    ) -> tuple[dict[str, JSON], dict[str, list[JSON]]]:
+        """Return the object after all mutators, and each mutator's changes. Raises MutationError and NotKnownError."""
+        mutators = self.mutators
+        patches: dict[str, list[JSON]] = {}
+        current = copy.deepcopy(value)
+        # Each round applies every mutator once. As in Gatekeeper, there is one round more than mutators.
+        for _ in range(len(self._ordered) + 1):
+            before = copy.deepcopy(current)
+            applied = False
+            for mutator in mutators:
+                try:
+                    if not mutator.matches(Matchable(current, namespace, source), operation):
+                        continue
+                except MatchError as error:
+                    raise MutationError(
+                        f"matching for mutator {mutator.key} failed for {_described(current)}: failed to run Match criteria: {error}"
+                    ) from None
+                try:
+                    own = copy.deepcopy(current)
+                    if mutator.mutate(current):
+                        applied = True
+                        if own != current:
+                            patches.setdefault(mutator.policy, []).extend(diff(own, current))
+                except MutationError as error:
+                    raise MutationError(
+                        f"mutation {NO_UUID} for mutator {mutator.key} failed for {_described(current)}: {error}"
+                    ) from None
+            if not applied or current == before:
+                return current, patches
+        raise MutationError(f"mutation not converging: mutation {NO_UUID} not converging for {_described(current)}")
+
+
+def _described(value: dict[str, JSON]) -> str:
+    metadata = value.get("metadata") or {}
+    name = metadata.get("name") or metadata.get("generateName") or ""
+    return f"{group_of(value)} {value.get('kind') or ''} {metadata.get('namespace') or ''} {name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from replay.gatekeeper.match import NotKnownError
+from replay.gatekeeper.constraint import NotKnownError
 from replay.gatekeeper.mutation.location import FieldNode, ListNode, Location, PathTests
 from replay.json import JSON
 from replay.kube.attributes import Missing

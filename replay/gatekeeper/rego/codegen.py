@@ -29,8 +29,8 @@ from replay.gatekeeper.rego.ast import (
     Term,
     Var,
 )
+from replay.gatekeeper.rego.builtins.operand import refused_call
 from replay.gatekeeper.rego.lexer import RegoError
-from replay.gatekeeper.rego.literal_type import refused_call
 from replay.gatekeeper.rego.order import Bound, needs, ordered
 from replay.gatekeeper.rego.parser import UnsupportedRegoError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from replay.gatekeeper.rego.text import limited
+from replay.gatekeeper.rego.lexer import limited
 from replay.gatekeeper.rego.value import (
     UNDEFINED,
     Number,

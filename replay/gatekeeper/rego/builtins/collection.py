@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, wrong
+from replay.gatekeeper.rego.lexer import TooLargeError
 from replay.gatekeeper.rego.runtime import Context, step
-from replay.gatekeeper.rego.text import TooLargeError
 from replay.gatekeeper.rego.value import (
     UNDEFINED,
     Object,

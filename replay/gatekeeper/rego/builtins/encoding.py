@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, strings_of, wrong
-from replay.gatekeeper.rego.text import LONGEST, TooLargeError, limited
+from replay.gatekeeper.rego.lexer import LONGEST, TooLargeError, limited
 from replay.gatekeeper.rego.value import (
     Number,
     Object,

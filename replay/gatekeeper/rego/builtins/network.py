@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, wrong
-from replay.gatekeeper.rego.text import TooLargeError
+from replay.gatekeeper.rego.lexer import TooLargeError
 from replay.gatekeeper.rego.value import Object, Set, UnknownTouchedError, Value, iterate, members_of, pairs_of
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from replay.gatekeeper.rego.big_float import float_text, rounded
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, wrong
-from replay.gatekeeper.rego.text import TooLargeError
+from replay.gatekeeper.rego.lexer import TooLargeError
 from replay.gatekeeper.rego.value import (
     ORDER,
     UNDEFINED,
@@ -18,8 +17,10 @@ from replay.gatekeeper.rego.value import (
     Value,
     compare,
     equal,
+    float_text,
     iterate,
     members_of,
+    rounded,
 )
 
 _EXACT = 2**63

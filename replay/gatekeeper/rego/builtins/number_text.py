@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from replay.gatekeeper.rego.big_float import rounded
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin
-from replay.gatekeeper.rego.value import Number, Value
+from replay.gatekeeper.rego.value import Number, Value, rounded
 
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:_[0-9]+)*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _HUGE = 400

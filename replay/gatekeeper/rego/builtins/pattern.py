@@ -10,7 +10,7 @@ from typing import Any
 import re2
 
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, wrong
-from replay.gatekeeper.rego.text import limited
+from replay.gatekeeper.rego.lexer import limited
 from replay.gatekeeper.rego.value import UnknownTouchedError, Value
 from replay.go.regexp import re2_pattern
 from replay.go.regexp_tree import RegexpError, UnsupportedRegexpError

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from replay.gatekeeper.rego.builtins.encoding import octets_of, text_of
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, strings_of, wrong
-from replay.gatekeeper.rego.text import limited, printed
+from replay.gatekeeper.rego.lexer import limited, printed
 from replay.gatekeeper.rego.value import Number, Object, Value, iterate, pairs_of
 from replay.go.sprintf import sprintf
 
