@@ -195,7 +195,7 @@ ENGINES: Final = (
         registration="replay.kyverno.registration:with_kyverno_webhooks",
         backend="replay.kyverno.backend:kyverno_of",
         decider="replay.kyverno.decide:decide",
-        check="replay.kyverno.set_check:with_kyverno",
+        check="replay.kyverno.policy_schema:with_kyverno",
         promotion="replay.kyverno.promotion:promotion",
         reason="Kyverno's policies and exceptions",
         resources=(
@@ -216,7 +216,7 @@ ENGINES: Final = (
             GroupResource("policies.kyverno.io", "policyexceptions"),
         ),
         read={GroupResource("", "configmaps"): "Kyverno's configuration, and what contexts read"},
-        matched="replay.kyverno.kind_selector:matched_resources",
+        matched="replay.kyverno.wildcard:matched_resources",
     ),
 )
 

@@ -23,30 +23,27 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.json_patch import diff
 from replay.kube.lister import Lister, ObjectLister
 from replay.kyverno.cel.generating import GeneratingPolicy
+from replay.kyverno.cel.library.context import ListerReader
 from replay.kyverno.cel.mutating import MutatingPolicy
-from replay.kyverno.cel.reader import ListerReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import GENERATING, GROUP, MUTATING, is_cel_object
 from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWebhook, decided
-from replay.kyverno.cluster import ListedCluster, requester_of
+from replay.kyverno.cluster import ListedCluster, Moment, requester_of
 from replay.kyverno.configuration import Configuration, configuration_of
 from replay.kyverno.explain import Policy as CELPolicy
 from replay.kyverno.explain import explained_cel, explained_generation, explained_result, explained_rules
-from replay.kyverno.looked_up import LookedUpLister, looked_up
-from replay.kyverno.moment import Moment
+from replay.kyverno.looked_up import LookedUpLister, RuleText, looked_up
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.engine import Engine
-from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
 from replay.kyverno.rules.exception import PolicyExceptions
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.match import Requester
 from replay.kyverno.rules.policy_check import policy_refusal
 from replay.kyverno.rules.request import Request
-from replay.kyverno.rules.response import ERROR, FAIL, PASS
+from replay.kyverno.rules.response import ERROR, FAIL, PASS, GoPanicError, UndeterminedError
 from replay.kyverno.rules.validate_cel import matches_cel
 from replay.kyverno.rules.webhook import Answer, RulePolicy, RuleWebhook
-from replay.kyverno.unread import RuleText
 
 _NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")
 _RBAC: Final = "rbac.authorization.k8s.io"

@@ -20,18 +20,17 @@ from replay.kube.gvk import GroupVersionKind
 from replay.kube.json_patch import diff
 from replay.kube.lister import Lister
 from replay.kyverno.backend import Kyverno
-from replay.kyverno.cel.images import ImagePolicy
+from replay.kyverno.cel.generating import ImagePolicy
+from replay.kyverno.cel.library.context import ListerReader
 from replay.kyverno.cel.mutating import MutatingPolicy
-from replay.kyverno.cel.reader import ListerReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.validating import ValidatingPolicy
 from replay.kyverno.cel.webhook import CELPolicies
 from replay.kyverno.cluster import ListedCluster
-from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
 from replay.kyverno.rules.go_value import as_map, with_floats
 from replay.kyverno.rules.match import Requester, texts_of
 from replay.kyverno.rules.request import BackgroundRequest
-from replay.kyverno.rules.response import ERROR, FAIL, RuleResponse
+from replay.kyverno.rules.response import ERROR, FAIL, GoPanicError, RuleResponse, UndeterminedError
 
 _NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 

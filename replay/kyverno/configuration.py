@@ -12,11 +12,10 @@ from msgspec import Struct
 
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind
-from replay.kyverno.kind_selector import KindSelector, parse_kind_selector
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.match import Requester
-from replay.kyverno.wildcard import matches_any, matches_wildcard
+from replay.kyverno.wildcard import KindSelector, matches_any, matches_wildcard, parse_kind_selector
 
 _FILTER = re.compile(r"\[([^\[\]]*)\]")
 _DNS_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?", re.ASCII)

@@ -15,19 +15,19 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.kyverno.cel.generating import Generation
-from replay.kyverno.cel.reader import OfflineReader
+from replay.kyverno.cel.library.context import OfflineReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import GROUP
 from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWebhook, decided
 from replay.kyverno.cluster import ListedCluster, requester_of
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.engine import Engine
-from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
 from replay.kyverno.rules.exception import PolicyExceptions
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.request import Request
+from replay.kyverno.rules.response import GoPanicError, UndeterminedError
 from replay.kyverno.rules.validate_cel import matches_cel
 from replay.kyverno.rules.webhook import Answer, RuleWebhook, shown_rules
 from replay.manifests.go_type.decode import plain

@@ -12,11 +12,18 @@ from replay.kube.json_patch import diff
 from replay.kyverno.cel.generating import GeneratingPolicy, Generation
 from replay.kyverno.cel.mutating import MutatingPolicy
 from replay.kyverno.cel.validating import ValidatingPolicy
-from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.match import why_unmatched
 from replay.kyverno.rules.request import Request
-from replay.kyverno.rules.response import ERROR, FAIL, PASS, PolicyResponse, RuleResponse
+from replay.kyverno.rules.response import (
+    ERROR,
+    FAIL,
+    PASS,
+    GoPanicError,
+    PolicyResponse,
+    RuleResponse,
+    UndeterminedError,
+)
 from replay.kyverno.rules.webhook import RulePolicy, RuleWebhook
 
 Policy = ValidatingPolicy | MutatingPolicy | GeneratingPolicy

@@ -19,22 +19,21 @@ from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
-from replay.kyverno.cel.reader import ListerReader, OfflineReader
+from replay.kyverno.cel.library.context import ListerReader, OfflineReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.webhook import CELPolicies
 from replay.kyverno.cluster import ListedCluster
 from replay.kyverno.policy_schema import schema_refusal, without_nulls
+from replay.kyverno.rules.context import LoaderSource
 from replay.kyverno.rules.engine import Engine
-from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
 from replay.kyverno.rules.exception import PolicyExceptions
 from replay.kyverno.rules.go_value import as_map, with_floats
 from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.jmespath.library import kyverno_library
-from replay.kyverno.rules.loader import LoaderSource
 from replay.kyverno.rules.match import Requester, texts_of
 from replay.kyverno.rules.policy_check import policy_refusal
 from replay.kyverno.rules.request import BackgroundRequest, Request
-from replay.kyverno.rules.response import FAIL, PolicyResponse, RuleResponse
+from replay.kyverno.rules.response import FAIL, GoPanicError, PolicyResponse, RuleResponse, UndeterminedError
 from replay.kyverno.rules.validate_cel import matches_cel
 
 _CRD = "CustomResourceDefinition"

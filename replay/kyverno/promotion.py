@@ -7,8 +7,8 @@ from typing import Final
 from replay.json import JSON
 from replay.kube.admissionregistration import MatchResources, Rule
 from replay.kube.discovery import Discovery
-from replay.kyverno.kind_selector import kinds_of, selected_resources
 from replay.kyverno.rules.webhook import enforces
+from replay.kyverno.wildcard import kinds_of, selected_resources
 from replay.manifests.engine_object import DENIES_ALREADY, NEVER_DENIES, EnginePromotion, promoted_object, replacement
 from replay.manifests.manifest_set import match_resources
 

@@ -30,13 +30,12 @@ from replay.kube.admissionregistration import (
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.engine_policy import is_webhook_of_kyverno
 from replay.kyverno.cel.autogen import generated_specs
-from replay.kyverno.cel.native_policy import native_policy
-from replay.kyverno.cel.spec import is_cel_object
+from replay.kyverno.cel.spec import is_cel_object, native_policy
 from replay.kyverno.configuration import Configuration, configuration_of
-from replay.kyverno.kind_selector import parse_kind_selector, selected_resources
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.autogen import compute_rules
 from replay.kyverno.rules.go_value import as_map
+from replay.kyverno.wildcard import parse_kind_selector, selected_resources
 from replay.manifests.api_object import defaulted_api_objects
 from replay.manifests.manifest_set import label_selector, manifest_set_from_objects, match_resources
 

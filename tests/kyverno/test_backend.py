@@ -21,7 +21,7 @@ from replay.kube.engine_policy import engine_policies
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
-from replay.kyverno.unread import RuleText
+from replay.kyverno.looked_up import RuleText
 from replay.manifests.set_loader import load_manifest_set
 from replay.pipeline.replay.distinct_set import only_named, without_shared_webhooks
 

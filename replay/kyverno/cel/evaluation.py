@@ -18,13 +18,11 @@ from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kyverno.cel.compiler import PolicyCompiler
 from replay.kyverno.cel.library.context import Reader, context_bindings
-from replay.kyverno.cel.library.data import data_bindings
-from replay.kyverno.cel.library.moment import NOW
-from replay.kyverno.cel.library.native import exception
+from replay.kyverno.cel.library.data import NOW, data_bindings
+from replay.kyverno.cel.library.image import exception
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import AuditAnnotation, PolicyException
-from replay.kyverno.rules.errors import UndeterminedError
-from replay.kyverno.rules.response import PASS, SKIP, RuleResponse
+from replay.kyverno.rules.response import PASS, SKIP, RuleResponse, UndeterminedError
 
 _BUDGET = 10**15
 """Cost budget that all expressions of a policy together cannot reach. Each expression has its own limit."""

@@ -33,8 +33,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import FailurePolicy, MatchResources
 from replay.kube.attributes import Missing
 from replay.kyverno.cel.autogen import generated_specs
-from replay.kyverno.cel.compiler import PolicyCompiler, PolicyError
-from replay.kyverno.cel.environment import VERSION, Purpose
+from replay.kyverno.cel.compiler import VERSION, PolicyCompiler, PolicyError, Purpose
 from replay.kyverno.cel.evaluation import (
     EvaluationError,
     PolicyInputs,
@@ -44,11 +43,9 @@ from replay.kyverno.cel.evaluation import (
     undetermined,
 )
 from replay.kyverno.cel.library.context import Reader
-from replay.kyverno.cel.match import Constraints, MatchingError
-from replay.kyverno.cel.request import CELRequest, Object
+from replay.kyverno.cel.request import CELRequest, Constraints, MatchingError, Object
 from replay.kyverno.cel.spec import MutatingSpec, PolicyException, constraints_of, read_spec
-from replay.kyverno.rules.errors import UndeterminedError
-from replay.kyverno.rules.response import PASS, SKIP, RuleResponse, rule_error
+from replay.kyverno.rules.response import PASS, SKIP, RuleResponse, UndeterminedError, rule_error
 
 _READ = ("object", "oldObject", "request", "namespaceObject")
 _FORBIDDEN = (

@@ -13,9 +13,8 @@ from replay.cellib.expression import CompiledExpression
 from replay.json import JSON
 from replay.kube.admissionregistration import FailurePolicy
 from replay.kube.attributes import Missing
-from replay.kyverno.cel.autogen import generated_specs
-from replay.kyverno.cel.compiler import PolicyCompiler, PolicyError
-from replay.kyverno.cel.environment import Purpose
+from replay.kyverno.cel.autogen import ExtractionError, extracted_requests, generated_specs
+from replay.kyverno.cel.compiler import PolicyCompiler, PolicyError, Purpose
 from replay.kyverno.cel.evaluation import (
     EvaluationError,
     PolicyInputs,
@@ -24,10 +23,8 @@ from replay.kyverno.cel.evaluation import (
     exempted_rule,
     undetermined,
 )
-from replay.kyverno.cel.extract import ExtractionError, extracted_requests
 from replay.kyverno.cel.library.context import Reader
-from replay.kyverno.cel.match import Constraints, MatchingError
-from replay.kyverno.cel.request import CELRequest
+from replay.kyverno.cel.request import CELRequest, Constraints, MatchingError
 from replay.kyverno.cel.spec import PolicyException, ValidatingSpec, constraints_of, read_spec
 from replay.kyverno.rules.response import ERROR, FAIL, PASS, SKIP, RuleResponse, rule_error
 from replay.matching.rules import RuleKey

@@ -13,11 +13,9 @@ from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.json_patch import diff
 from replay.kyverno.cel.compiler import PolicyError
-from replay.kyverno.cel.generating import GeneratingPolicy, Generation, generating_policies
-from replay.kyverno.cel.images import ImagePolicy, image_policies
+from replay.kyverno.cel.generating import GeneratingPolicy, Generation, ImagePolicy, generating_policies, image_policies
 from replay.kyverno.cel.library.context import Reader
 from replay.kyverno.cel.mutating import MutatingPolicy, mutating_policies
-from replay.kyverno.cel.native_policy import native_policy
 from replay.kyverno.cel.request import CELRequest, Object
 from replay.kyverno.cel.spec import (
     GENERATING,
@@ -26,11 +24,11 @@ from replay.kyverno.cel.spec import (
     VALIDATING,
     PolicyException,
     is_cel_object,
+    native_policy,
     read_exception,
 )
 from replay.kyverno.cel.validating import ValidatingPolicy, validating_policies
-from replay.kyverno.rules.errors import UndeterminedError
-from replay.kyverno.rules.response import ERROR, FAIL, RuleResponse
+from replay.kyverno.rules.response import ERROR, FAIL, RuleResponse, UndeterminedError
 from replay.matching.rules import RuleKey
 
 _MOST: Final = 4096

@@ -21,6 +21,8 @@ from replay.kyverno.migrate.formula import (
     FALSE,
     TRUE,
     Formula,
+    Place,
+    Type,
     UnsaidError,
     all_of,
     any_of,
@@ -32,13 +34,12 @@ from replay.kyverno.migrate.formula import (
     negated,
 )
 from replay.kyverno.migrate.match import Reading
-from replay.kyverno.migrate.place import Place, Type
-from replay.kyverno.migrate.value_pattern import boolean
-from replay.kyverno.rules.errors import JMESPathError
+from replay.kyverno.migrate.pattern import boolean
+from replay.kyverno.rules.condition import operator_named
 from replay.kyverno.rules.go_value import sprint, with_floats
 from replay.kyverno.rules.jmespath.syntax import Kind, Node, parse
-from replay.kyverno.rules.operator import operator_named
-from replay.kyverno.rules.pattern import operator_of
+from replay.kyverno.rules.match_pattern import operator_of
+from replay.kyverno.rules.response import JMESPathError
 from replay.kyverno.rules.substitution import VARIABLES, has_variables
 from replay.kyverno.wildcard import has_wildcard
 

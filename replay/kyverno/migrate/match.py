@@ -10,7 +10,6 @@ from msgspec import Struct
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionResource
 from replay.kube.schema import Schema, Schemas
-from replay.kyverno.kind_selector import parse_kind_selector, selected_resources
 from replay.kyverno.migrate.formula import (
     COMPARISON,
     FALSE,
@@ -26,9 +25,8 @@ from replay.kyverno.migrate.formula import (
     negated,
 )
 from replay.kyverno.rules.go_value import as_map
-from replay.kyverno.rules.match import is_empty_description
-from replay.kyverno.rules.selector import SelectorError, matches_selector
-from replay.kyverno.wildcard import has_wildcard
+from replay.kyverno.rules.match import SelectorError, is_empty_description, matches_selector
+from replay.kyverno.wildcard import has_wildcard, parse_kind_selector, selected_resources
 
 Resource = tuple[str, str, str, str]
 """Group, version, resource and subresource."""

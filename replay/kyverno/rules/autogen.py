@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 
 from replay.identity import IdentityMemo
-from replay.kyverno.kind_selector import kinds_of, names_kind
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.substitution import shift_references
+from replay.kyverno.wildcard import kinds_of, names_kind
 
 ANNOTATION = "pod-policies.kyverno.io/autogen-controllers"
 _TEMPLATED = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet")

@@ -7,17 +7,23 @@ are loaded when an expression first names them. An entry loaded at an outer leve
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 import orjson
+from msgspec import Struct
 
-from replay.go.format import marshal
+from replay.go.format import marshal, quote
+from replay.go.path import clean_path
 from replay.json import JSON
-from replay.kyverno.rules.errors import JMESPathError, RuleError
-from replay.kyverno.rules.go_value import with_floats
-from replay.kyverno.rules.jmespath.interpreter import Library
+from replay.kube.attributes import Missing
+from replay.kyverno.rules.go_value import sprint, type_name, with_floats
+from replay.kyverno.rules.jmespath.library import Library
+from replay.kyverno.rules.response import GoPanicError, JMESPathError, RuleError, UndeterminedError
+from replay.kyverno.rules.substitution import substitute
 
 MAX_CONTEXT_BYTES = 2 * 1024 * 1024
 """Maximum size of a rule's context, in bytes (`DefaultMaxContextSize`)."""
@@ -198,3 +204,316 @@ def _json_size(data: JSON) -> int:
         return len(orjson.dumps(data))
     except TypeError:
         return len(marshal(data))
+
+
+# Loaders for a rule's `context`: variables, ConfigMaps, API calls, global entries (`pkg/engine/context/loaders`).
+
+_NAMESPACE_IN_PATH = re.compile(r"/(api|apis)/.*?/namespaces/([^/]+)")
+
+
+class Cluster(Protocol):
+    """Cluster reads of rules, at the time of the request."""
+
+    def namespace(self, name: str) -> JSON | Missing | None:
+        """Return a Namespace, or None if it does not exist."""
+        ...
+
+    def config_map(self, namespace: str, name: str) -> JSON | Missing | None:
+        """Return a ConfigMap, or None if it does not exist."""
+        ...
+
+    def get_path(self, path: str) -> JSON | Missing | None:
+        """Return the API server's answer to a GET of a path, or None for NotFound."""
+        ...
+
+    def global_entry(self, name: str, projection: str) -> JSON | Missing | None:
+        """Return the data of a GlobalContextEntry or of its projection, or None if there is no such entry."""
+        ...
+
+
+class LoaderSource(Struct, frozen=True):
+    """Source of context entries. `policy_namespace` is empty for a ClusterPolicy.
+
+    The other fields reproduce Kyverno's CLI without a cluster. `values` are given in place of entries, by path. Entries
+    of the types in `ignored` are not loaded. `answers` are the results of calls by method and URL.
+    """
+
+    cluster: Cluster
+    policy_namespace: str
+    values: Sequence[tuple[tuple[str, ...], JSON]] = ()
+    ignored: frozenset[str] = frozenset()
+    answers: Mapping[tuple[str, str], JSON] = {}
+
+
+def declare_entries(context: Context, entries: JSON, source: LoaderSource) -> None:
+    """Declare the entries of a `context`, which are loaded when an expression first names them. Raises RuleError."""
+    for path, value in source.values:
+        context.put(value, *path)
+    for entry in entries or ():
+        name = str(entry.get("name") or "")
+        field, kind = next(((field, kind) for field, kind in _KINDS if entry.get(field) is not None), ("", None))
+        if kind is None:
+            raise RuleError(f"failed to create deferred loader for context entry {name}")
+        if field not in source.ignored:
+            context.defer(name, kind(name, entry, source))
+
+
+class _Loader:
+    """Loader that fetches its data once and adds it to each context that asks."""
+
+    def __init__(self, name: str, entry: Mapping[str, Any], source: LoaderSource) -> None:
+        self.name = name
+        self.entry = entry
+        self.source = source
+        self.has_loaded = False
+
+    def load(self, context: Context) -> None:
+        """See `Loader.load`."""
+        raise NotImplementedError
+
+
+class _VariableLoader(_Loader):
+    """Loader of `variable`: a value, an expression or a default."""
+
+    def load(self, context: Context) -> None:
+        variable = self.entry["variable"]
+        output = self._output(context, variable)
+        if output is None:
+            raise RuleError(f"failed to add context entry for variable {self.name} since it evaluated to nil")
+        self.has_loaded = True
+        # Only a variable replaces an entry of the same name. Other kinds are merged into it.
+        context.add_entry(self.name, output, replacing=True)
+
+    def _output(self, context: Context, variable: Mapping[str, Any]) -> JSON:
+        path = ""
+        if variable.get("jmesPath"):
+            path = self._substituted(context, variable["jmesPath"], variable["jmesPath"])
+            if not isinstance(path, str):
+                raise RuleError(f"jmespath value must be a string {self.name} {variable['jmesPath']}: <nil>")
+        default = None
+        if variable.get("default") is not None:
+            shown = sprint(with_floats(variable["default"]))
+            default = self._substituted(context, with_floats(variable["default"]), shown)
+        if variable.get("value") is not None:
+            value = with_floats(variable["value"])
+            value = self._substituted(context, value, sprint(value))
+            return self._of_value(context, path, value, default) if path else value
+        if not path:
+            return default
+        try:
+            found = context.query(path)
+        except RuleError as error:
+            if default is None:
+                raise RuleError(f"failed to apply jmespath {path} to variable <nil>: {error}") from None
+            return default
+        return default if found is None else found
+
+    def _of_value(self, context: Context, path: str, value: JSON, default: JSON) -> JSON:
+        try:
+            return _applied(context, path, value)
+        except RuleError as error:
+            if default is None:
+                raise RuleError(f"failed to apply jmespath {path} to variable <nil>: {error}") from None
+            return default
+
+    def _substituted(self, context: Context, document: JSON, shown: str) -> JSON:
+        try:
+            return substitute(context, document)
+        except RuleError as error:
+            raise RuleError(f"failed to substitute variables in context entry {self.name} {shown}: {error}") from None
+
+
+def _applied(context: Context, path: str, value: JSON) -> JSON:
+    try:
+        query = context.library.query(path)
+    except JMESPathError as error:
+        raise RuleError(f"failed to compile JMESPath: {path}, error: {error}") from None
+    return query.search(value)
+
+
+class _ConfigMapLoader(_Loader):
+    """Loader of `configMap`: its data and metadata. A namespaced policy reads only its own namespace."""
+
+    _data: JSON = None
+
+    def load(self, context: Context) -> None:
+        if self._data is None:
+            try:
+                self._data = self._fetched(context)
+            except RuleError as error:
+                raise RuleError(f"failed to retrieve config map for context entry {self.name}: {error}") from None
+            self.has_loaded = True
+        try:
+            context.add_entry(self.name, self._data)
+        except RuleError as error:
+            raise RuleError(f"failed to add config map for context entry {self.name}: {error}") from None
+
+    def _fetched(self, context: Context) -> JSON:
+        name = self._text(context, "name")
+        namespace = self._text(context, "namespace")
+        own = self.source.policy_namespace
+        namespace = namespace or own or "default"
+        if own and namespace != own:
+            raise RuleError(
+                f"context entry {self.name}: configMap namespace {quote(namespace)} "
+                f"is different from policy namespace {quote(own)}"
+            )
+        config_map = self.source.cluster.config_map(namespace, name)
+        if isinstance(config_map, Missing):
+            raise UndeterminedError(f"ConfigMap {namespace}/{name}: {config_map.reason}")
+        if config_map is None:
+            raise RuleError(f"failed to get configmap {namespace}/{name} : configmaps {quote(name)} not found")
+        return {"data": config_map.get("data"), "metadata": config_map.get("metadata") or {}}
+
+    def _text(self, context: Context, field: str) -> str:
+        written = self.entry["configMap"].get(field) or ""
+        place = f"failed to substitute variables in context {self.name} configMap.{field} {written}"
+        try:
+            text = substitute(context, written)
+        except RuleError as error:
+            raise RuleError(f"{place}: {error}") from None
+        if not isinstance(text, str):
+            raise RuleError(f"{place}: expected string, got {type_name(text)}")
+        return text
+
+
+class _APICallLoader(_Loader):
+    """Loader of `apiCall`: a plain GET of the API server. Calls of services and POSTs are undetermined."""
+
+    _data: JSON = None
+    _is_default = False
+
+    def load(self, context: Context) -> None:
+        if not self.has_loaded:
+            try:
+                self._data = self._fetched(context)
+            except RuleError as error:
+                raise RuleError(f"failed to fetch data for APICall: {error}") from None
+            self.has_loaded = True
+        try:
+            self._store(context)
+        except RuleError as error:
+            raise RuleError(f"failed to store data for APICall: {error}") from None
+
+    def _fetched(self, context: Context) -> JSON:
+        call = self.entry["apiCall"]
+        written = call.get("urlPath") or ""
+        try:
+            call = substitute(context, with_floats(call))
+        except RuleError as error:
+            raise RuleError(f"failed to substitute variables in context entry {self.name} {written}: {error}") from None
+        path = str(call.get("urlPath") or "")
+        method = call.get("method") or "GET"
+        answers, url = self.source.answers, str((call.get("service") or {}).get("url") or path)
+        for key in ((method, url), ("", url)):
+            if key in answers:
+                return answers[key]
+        self._check_namespace(path)
+        if not path:
+            raise UndeterminedError(f"context entry {self.name} calls an external service")
+        if method != "GET" or call.get("data"):
+            raise UndeterminedError(f"context entry {self.name} sends data to {path}")
+        answer = self.source.cluster.get_path(path)
+        if isinstance(answer, Missing):
+            raise UndeterminedError(f"{path}: {answer.reason}")
+        if answer is not None:
+            return answer
+        if call.get("default") is not None:
+            self._is_default = True
+            return self.entry["apiCall"]["default"]
+        raise RuleError(f"failed to {method} resource with raw url: {path}: {_not_found(path)}")
+
+    def _check_namespace(self, path: str) -> None:
+        own = self.source.policy_namespace
+        if not own:
+            return
+        # `..` cannot lead into another namespace.
+        clean = clean_path(unquote(path))
+        match = _NAMESPACE_IN_PATH.match(clean)
+        if match is None:
+            raise RuleError(
+                f"path {clean} does not contain a namespace segment, which is required for namespaced policies"
+            )
+        if match[2] != own:
+            raise RuleError(
+                f"path {clean} refers to namespace {match[2]}, which is different from the policy namespace {own}"
+            )
+
+    def _store(self, context: Context) -> None:
+        written = self.entry["apiCall"].get("jmesPath") or ""
+        if self._is_default or not written:
+            context.add_entry(self.name, self._data)
+            return
+        try:
+            path = substitute(context, written)
+        except RuleError as error:
+            raise RuleError(
+                f"failed to substitute variables in context entry {self.name} JMESPath {written}: {error}"
+            ) from None
+        if not isinstance(path, str):
+            raise GoPanicError(f"interface conversion: interface {{}} is {type_name(path)}, not string")
+        try:
+            results = context.library.query(path).search(with_floats(self._data))
+        except RuleError as error:
+            raise RuleError(f"failed to apply JMESPath {path} for context entry {self.name}: {error}") from None
+        context.add_entry(self.name, results)
+
+
+def _not_found(path: str) -> str:
+    """Return the API server's message for a missing object at a path."""
+    parts = [part for part in path.split("?", maxsplit=1)[0].split("/") if part]
+    parts = parts[2:] if parts[:1] == ["api"] else parts[1:]
+    group = "" if path.startswith("/api/") else f".{parts[0]}"
+    parts = parts if path.startswith("/api/") else parts[2:]
+    if len(parts) > 2 and parts[0] == "namespaces":
+        parts = parts[2:]
+    if len(parts) < 2:
+        return "the server could not find the requested resource"
+    return f"{parts[0]}{group} {quote(parts[1])} not found"
+
+
+class _GlobalReferenceLoader(_Loader):
+    """Loader of `globalReference`: the data of a GlobalContextEntry."""
+
+    def load(self, context: Context) -> None:
+        if self.source.policy_namespace:
+            raise RuleError(f"context entry {self.name}: globalReference is not allowed in namespaced policies")
+        try:
+            data = self._fetched(context)
+        except RuleError as error:
+            raise RuleError(f"failed to marshal APICall data for context entry {self.name}: {error}") from None
+        self.has_loaded = True
+        context.add_entry(self.name, data)
+
+    def _fetched(self, context: Context) -> JSON:
+        reference = substitute(context, with_floats(self.entry["globalReference"]))
+        name, _, projection = str(reference.get("name") or "").partition(".")
+        data = self.source.cluster.global_entry(name, projection.partition(".")[0])
+        if isinstance(data, Missing):
+            raise UndeterminedError(f"GlobalContextEntry {name}: {data.reason}")
+        if data is None:
+            raise RuleError(f"failed to fetch entry key={name}")
+        path = reference.get("jmesPath") or ""
+        if not path:
+            return data
+        try:
+            return context.library.query(path).search(with_floats(data))
+        except RuleError as error:
+            raise RuleError(f"failed to apply JMESPath {path} for context entry {self.name}: {error}") from None
+
+
+class _ImageRegistryLoader(_Loader):
+    """Loader of `imageRegistry`, always undetermined: registries are never contacted."""
+
+    def load(self, context: Context) -> None:  # noqa: ARG002 - see `Loader.load`
+        raise UndeterminedError(f"context entry {self.name} reads from an image registry")
+
+
+_KINDS: tuple[tuple[str, type[_Loader]], ...] = (
+    ("configMap", _ConfigMapLoader),
+    ("apiCall", _APICallLoader),
+    ("globalReference", _GlobalReferenceLoader),
+    ("imageRegistry", _ImageRegistryLoader),
+    ("variable", _VariableLoader),
+)
+"""Loaders by field, in the order in which Kyverno looks for the fields."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct, field
@@ -10,16 +11,169 @@ from msgspec import Struct, field
 from replay.json import JSON
 from replay.kyverno.rules.autogen import RuleCache
 from replay.kyverno.rules.condition import evaluate_conditions
-from replay.kyverno.rules.errors import RuleError
-from replay.kyverno.rules.exception import PolicyExceptions
+from replay.kyverno.rules.context import Cluster, LoaderSource, declare_entries
+from replay.kyverno.rules.exception import PolicyException, PolicyExceptions, exception_key
 from replay.kyverno.rules.go_value import as_map, join_non_empty
-from replay.kyverno.rules.handler import ApplicableRule, Handler, mutation_handler, trigger_handler, validation_handler
-from replay.kyverno.rules.loader import Cluster, LoaderSource, declare_entries
+from replay.kyverno.rules.image import images_of
 from replay.kyverno.rules.match import matches_rule
+from replay.kyverno.rules.mutate import mutate_rule
+from replay.kyverno.rules.pod_security import validate_pod_security
 from replay.kyverno.rules.request import Request
-from replay.kyverno.rules.response import FAIL, PASS, SKIP, PolicyResponse, RuleResponse, rule_error
+from replay.kyverno.rules.response import (
+    FAIL,
+    PASS,
+    SKIP,
+    PolicyResponse,
+    RuleError,
+    RuleResponse,
+    UndeterminedError,
+    rule_error,
+)
+from replay.kyverno.rules.substitution import substitute
+from replay.kyverno.rules.validate import Validator
+from replay.kyverno.rules.validate_cel import validate_cel
+from replay.kyverno.wildcard import matches_any
+
+# Handlers that evaluate a matching rule, by the kind of the rule (`pkg/engine/handlers`).
 
 Rule = Mapping[str, Any]
+
+
+class _ApplicableRule(Struct, frozen=True):
+    """Rule to evaluate for an object, with the exceptions that apply to the request."""
+
+    policy: Mapping[str, Any]
+    rule: Rule
+    request: Request
+    resource: JSON
+    source: LoaderSource
+    exceptions: tuple[PolicyException, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the rule."""
+        return str(self.rule.get("name") or "")
+
+    def skipped(self, text: str = "rule is skipped due to policy exceptions") -> RuleResponse:
+        """Return the result of a rule that an exception skips."""
+        return RuleResponse(self.name, SKIP, text + ", ".join(map(exception_key, self.exceptions)))
+
+
+_Handler = Callable[[_ApplicableRule], tuple[JSON, list[RuleResponse]]]
+
+
+def _validation_handler(rule: Rule, request: Request) -> _Handler | None:
+    """Return the handler of a validating rule, or None for other rules."""
+    validation = as_map(rule.get("validate"))
+    if not validation:
+        return _verify_images if _checks_images(rule, request) else None
+    if as_map(validation.get("manifests")).get("attestors"):
+        return _verify_manifests
+    if validation.get("podSecurity"):
+        return _pod_security
+    return _cel if validation.get("cel") else _validate
+
+
+def _mutation_handler(rule: Rule, request: Request) -> _Handler | None:
+    """Return the handler of a rule that mutates the request's object, or None for other rules."""
+    mutation = as_map(rule.get("mutate"))
+    if not mutation or (request.is_admission and mutation.get("targets") is not None):
+        return None
+    return _mutate
+
+
+def _trigger_handler(rule: Rule, request: Request) -> _Handler | None:
+    """Return the handler of a rule that creates or changes other objects later, or None for other rules."""
+    del request
+    return _triggered if rule.get("generate") or as_map(rule.get("mutate")).get("targets") is not None else None
+
+
+def _triggered(handling: _ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
+    if handling.exceptions:
+        return handling.resource, [handling.skipped()]
+    generation = as_map(handling.rule.get("generate"))
+    if not generation:
+        targets = [_named(handling, each) for each in as_map(handling.rule.get("mutate")).get("targets") or ()]
+        return handling.resource, [
+            RuleResponse(handling.name, PASS, f"changes existing {', '.join(targets)} afterwards")
+        ]
+    made = _named(handling, generation) if generation.get("kind") else "objects"
+    return handling.resource, [RuleResponse(handling.name, PASS, f"makes {made} afterwards")]
+
+
+def _named(handling: _ApplicableRule, target: Mapping[str, Any]) -> str:
+    """Return kind, namespace and name of a target. Variables that cannot be resolved stay as they are written."""
+    fields = [str(target.get(field) or "") for field in ("kind", "namespace", "name")]
+    with suppress(RuleError):
+        fields = [str(substitute(handling.request.context, each)) for each in fields]
+    return " ".join(filter(None, (fields[0], "/".join(filter(None, fields[1:])))))
+
+
+def _validate(handling: _ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
+    if handling.exceptions:
+        return handling.resource, [handling.skipped()]
+    answer = Validator(handling.request, handling.policy, handling.rule, handling.source).validate()
+    return handling.resource, [answer] if answer is not None else []
+
+
+def _pod_security(handling: _ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
+    answer = validate_pod_security(
+        handling.request, handling.policy, handling.rule, handling.resource, handling.exceptions
+    )
+    return handling.resource, [answer] if answer is not None else []
+
+
+def _cel(handling: _ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
+    if handling.exceptions:
+        return handling.resource, [handling.skipped()]
+    answer = validate_cel(handling.request, handling.rule, handling.resource, handling.source.cluster)
+    return handling.resource, [answer] if answer is not None else []
+
+
+def _mutate(handling: _ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
+    if handling.exceptions:
+        return handling.resource, [handling.skipped()]
+    return mutate_rule(handling.request, handling.rule, handling.resource, handling.source)
+
+
+def _verify_manifests(handling: _ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
+    if handling.exceptions:
+        return handling.resource, [handling.skipped()]
+    raise UndeterminedError(f"rule {handling.name} verifies the signature of a manifest, which replay does not do")
+
+
+def _checks_images(rule: Rule, request: Request) -> bool:
+    """Return whether a rule checks that images were verified, and the object has such images."""
+    entries = rule.get("verifyImages") or ()
+    if not any(each.get("verifyDigest", True) or each.get("required", True) for each in entries):
+        return False
+    return has_matching_images(rule, request)
+
+
+def has_matching_images(rule: Rule, request: Request) -> bool:
+    """Return whether the object has images that a rule of `verifyImages` matches."""
+    extractors = rule.get("imageExtractors")
+    try:
+        if extractors:
+            search = request.context.library.query
+            found = images_of(request.new, request.image_defaults, lambda q, v: search(q).search(v), extractors)
+        else:
+            found = {kind: dict(images) for kind, images in request.images().items()}
+    except RuleError:
+        # An object whose images cannot be read may have matching ones.
+        return True
+    patterns = [
+        str(pattern)
+        for each in rule.get("verifyImages") or ()
+        for pattern in [*(each.get("imageReferences") or ()), *([each["image"]] if each.get("image") else ())]
+    ]
+    return any(matches_any(patterns, str(image)) for images in found.values() for image in images.values())
+
+
+def _verify_images(handling: _ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
+    if handling.exceptions:
+        return handling.resource, [handling.skipped()]
+    raise UndeterminedError(f"rule {handling.name} verifies images, which only the image registry can answer")
 
 
 class Engine(Struct, frozen=True):
@@ -39,22 +193,22 @@ class Engine(Struct, frozen=True):
 
     def validate(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
         """Return the results of the validating rules."""
-        return self._evaluate(policy, self.rules.rules_for(policy, request.kind.kind), request, validation_handler)
+        return self._evaluate(policy, self.rules.rules_for(policy, request.kind.kind), request, _validation_handler)
 
     def mutate(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
         """Return the results of the mutating rules, with the changed object."""
-        return self._evaluate(policy, self.rules.rules_for(policy, ""), request, mutation_handler)
+        return self._evaluate(policy, self.rules.rules_for(policy, ""), request, _mutation_handler)
 
     def trigger(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
         """Return the rules that a request triggers to create or change other objects later, each with a description."""
-        return self._evaluate(policy, self.rules.rules_for(policy, request.kind.kind), request, trigger_handler)
+        return self._evaluate(policy, self.rules.rules_for(policy, request.kind.kind), request, _trigger_handler)
 
     def _evaluate(
         self,
         policy: Mapping[str, Any],
         rules: Sequence[Rule],
         request: Request,
-        handler_of: Callable[[Rule, Request], Handler | None],
+        handler_of: Callable[[Rule, Request], _Handler | None],
     ) -> PolicyResponse:
         response = PolicyResponse(policy, request.resource, request.resource, request.namespace_labels)
         if not self._is_for(policy, request):
@@ -70,7 +224,7 @@ class Engine(Struct, frozen=True):
                     break
         finally:
             request.context.restore()
-        if handler_of is mutation_handler:
+        if handler_of is _mutation_handler:
             response.patched = resource
         return response
 
@@ -101,7 +255,7 @@ class Engine(Struct, frozen=True):
         rule: Rule,
         request: Request,
         resource: JSON,
-        handler_of: Callable[[Rule, Request], Handler | None],
+        handler_of: Callable[[Rule, Request], _Handler | None],
     ) -> tuple[JSON, list[RuleResponse]]:
         """Return the object after a rule, and the rule's results.
 
@@ -131,7 +285,7 @@ class Engine(Struct, frozen=True):
         rule: Rule,
         request: Request,
         resource: JSON,
-        handler: Handler,
+        handler: _Handler,
         source: LoaderSource,
     ) -> tuple[JSON, list[RuleResponse]]:
         name = str(rule.get("name") or "")
@@ -147,4 +301,4 @@ class Engine(Struct, frozen=True):
             text = join_non_empty(["preconditions not met", message], "; ")
             return resource, [RuleResponse(name, SKIP, text)]
         exceptions = self.exceptions.matching(policy, name, request)
-        return handler(ApplicableRule(policy, rule, request, resource, source, tuple(exceptions)))
+        return handler(_ApplicableRule(policy, rule, request, resource, source, tuple(exceptions)))

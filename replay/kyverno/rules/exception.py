@@ -7,11 +7,16 @@ from typing import Any
 
 from replay.json import JSON
 from replay.kyverno.rules.condition import evaluate_conditions
-from replay.kyverno.rules.errors import RuleError
 from replay.kyverno.rules.go_value import as_map, with_floats
-from replay.kyverno.rules.match import is_empty_description, matches_description, matches_user
+from replay.kyverno.rules.match import (
+    SelectorError,
+    is_empty_description,
+    matches_description,
+    matches_selector,
+    matches_user,
+)
 from replay.kyverno.rules.request import Request
-from replay.kyverno.rules.selector import SelectorError, matches_selector
+from replay.kyverno.rules.response import RuleError
 from replay.kyverno.wildcard import matches_wildcard
 
 PolicyException = Mapping[str, Any]

@@ -15,7 +15,7 @@ from typing import Any
 from replay.go.format import parse_int
 from replay.json import JSON
 from replay.kube.attributes import Missing
-from replay.kyverno.rules.errors import UndeterminedError
+from replay.kyverno.rules.response import UndeterminedError
 
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _NO_NUMBER = re.compile(r"([+-]?)(inf|infinity|nan)", re.ASCII | re.IGNORECASE)

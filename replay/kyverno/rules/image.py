@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from replay.json import JSON
-from replay.kyverno.rules.errors import RuleError
 from replay.kyverno.rules.go_value import known
+from replay.kyverno.rules.response import RuleError
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"

@@ -2,24 +2,210 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import re
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from replay.go.time import DurationError, parse_duration
 from replay.json import JSON
-from replay.kyverno.rules.anchor import (
-    CONDITION,
-    EQUALITY,
-    EXISTENCE,
-    GLOBAL,
-    NEGATION,
-    Anchor,
-    is_anchor,
-    parse_anchor,
+from replay.kube.quantity import QuantityError, parse_quantity
+from replay.kyverno.rules.go_value import (
+    as_map,
+    equal,
+    fixed,
+    known,
+    parse_float,
+    parse_integer,
+    scientific,
+    sprint,
+    truncated,
+    type_name,
 )
-from replay.kyverno.rules.go_value import as_map, known, sprint, type_name
-from replay.kyverno.rules.pattern import matches_pattern
 from replay.kyverno.wildcard import has_wildcard, matches_wildcard
+
+# Anchors: keys of a pattern with a special meaning, such as `(name)` and `=(image)` (`pkg/engine/anchor/anchor.go`).
+
+CONDITION, GLOBAL, NEGATION, ADD, EQUALITY, EXISTENCE = "", "<", "X", "+", "=", "^"
+_ANCHOR = re.compile(r"([+<=X^])?\((.+)\)")
+
+
+class Anchor(NamedTuple):
+    """Modifier with the key that it applies to."""
+
+    modifier: str
+    key: str
+
+    def __str__(self) -> str:
+        """Return the anchor as it is written in a pattern."""
+        return f"{self.modifier}({self.key})"
+
+
+@lru_cache(maxsize=16384)
+def parse_anchor(text: str) -> Anchor | None:
+    """Parse the anchor of a key. Return None for a plain key."""
+    match = _ANCHOR.fullmatch(text.strip())
+    return Anchor(match[1] or "", match[2]) if match is not None else None
+
+
+def _is_anchor(text: str, *modifiers: str) -> bool:
+    """Return whether a key is an anchor with one of the modifiers."""
+    anchor = parse_anchor(text)
+    return anchor is not None and anchor.modifier in modifiers
+
+
+# Patterns of one value: operators, ranges, quantities, durations, wildcards (`pkg/engine/{pattern,operator}`).
+
+# The `|` in the class is Kyverno's.
+_NUMBER = r"([-|+]?\d+(?:\.\d+)?[A-Za-z]*)"
+IN_RANGE = re.compile(rf"{_NUMBER}-{_NUMBER}", re.ASCII)
+NOT_IN_RANGE = re.compile(rf"{_NUMBER}!-{_NUMBER}", re.ASCII)
+_OPERATORS = (">=", "<=", ">", "<", "!")
+_ORDERS = {
+    "": lambda order: order == 0,
+    "!": lambda order: order != 0,
+    ">": lambda order: order > 0,
+    "<": lambda order: order < 0,
+    ">=": lambda order: order >= 0,
+    "<=": lambda order: order <= 0,
+}
+
+
+def operator_of(pattern: str) -> str:
+    """Return the operator of a pattern: `-` or `!-` for a range, empty for equality."""
+    if len(pattern.encode("utf-8", "surrogateescape")) < 2:
+        return ""
+    for operator in _OPERATORS:
+        if pattern.startswith(operator):
+            return operator
+    if NOT_IN_RANGE.fullmatch(pattern):
+        return "!-"
+    return "-" if IN_RANGE.fullmatch(pattern) else ""
+
+
+def matches_pattern(value: JSON, pattern: JSON) -> bool:
+    """Return whether a value fits a pattern (`pattern.Validate`). A list is never a pattern."""
+    known(value)
+    if isinstance(pattern, bool):
+        return isinstance(value, bool) and value is pattern
+    if isinstance(pattern, float):
+        return _fits_float(value, pattern)
+    if isinstance(pattern, int):
+        return _fits_integer(value, pattern)
+    if pattern is None:
+        return not isinstance(value, dict | list) and not value
+    if isinstance(pattern, dict):
+        return isinstance(value, dict)
+    return isinstance(pattern, str) and _fits_text(value, pattern)
+
+
+def _fits_integer(value: JSON, pattern: int) -> bool:
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, float):
+        return value == math.trunc(value) and truncated(value) == pattern if math.isfinite(value) else False
+    if isinstance(value, int):
+        return value == pattern
+    return isinstance(value, str) and parse_integer(value) == pattern
+
+
+def _fits_float(value: JSON, pattern: float) -> bool:
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, float):
+        return value == pattern
+    if isinstance(value, int):
+        return math.isfinite(pattern) and pattern == math.trunc(pattern) and truncated(pattern) == value
+    return isinstance(value, str) and parse_float(value) == pattern
+
+
+def _fits_text(value: JSON, pattern: str) -> bool:
+    """Return whether a value fits a pattern with `|` between alternatives and `&` between conditions."""
+    if isinstance(value, str):
+        return _text_fits(value, pattern)
+    return equal(value, pattern) or _fits_alternative(value, pattern)
+
+
+@lru_cache(maxsize=16384)
+def _text_fits(text: str, pattern: str) -> bool:
+    return text == pattern or _fits_alternative(text, pattern)
+
+
+def _fits_alternative(value: JSON, pattern: str) -> bool:
+    return any(
+        all(_fits_one(value, each.strip(" ")) for each in alternative.strip(" ").split("&"))
+        for alternative in pattern.split("|")
+    )
+
+
+def _fits_one(value: JSON, pattern: str) -> bool:
+    operator = operator_of(pattern)
+    if operator == "-":
+        bounds = IN_RANGE.fullmatch(pattern)
+        return bounds is not None and _fits_one(value, f">= {bounds[1]}") and _fits_one(value, f"<= {bounds[2]}")
+    if operator == "!-":
+        bounds = NOT_IN_RANGE.fullmatch(pattern)
+        return bounds is not None and (_fits_one(value, f"< {bounds[1]}") or _fits_one(value, f"> {bounds[2]}"))
+    operand = pattern[len(operator) :].strip()
+    order = _duration_order(value, operand)
+    if order is None:
+        order = _quantity_order(value, operand)
+    if order is not None:
+        return bool(_ORDERS[operator](order))
+    return _fits_string(value, operand, operator)
+
+
+def _number_text(value: JSON) -> str | None:
+    """Return a value as text for parsing as duration or quantity, or None if it is neither number nor text."""
+    if value is None:
+        return "0"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float):
+        return fixed(value)
+    return str(value) if isinstance(value, int) else None
+
+
+def _duration_order(value: JSON, pattern: str) -> int | None:
+    try:
+        wanted = parse_duration(pattern)
+        text = _number_text(value)
+        if text is None:
+            return None
+        given = parse_duration(text)
+    except DurationError:
+        return None
+    return (given > wanted) - (given < wanted)
+
+
+def _quantity_order(value: JSON, pattern: str) -> int | None:
+    try:
+        wanted = parse_quantity(pattern)
+        text = _number_text(value)
+        return None if text is None else parse_quantity(text).compare(wanted)
+    except QuantityError:
+        return None
+
+
+def _fits_string(value: JSON, pattern: str, operator: str) -> bool:
+    if operator not in ("", "!"):
+        return False
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, float):
+        text = scientific(value)
+    elif isinstance(value, int):
+        text = str(value)
+    elif isinstance(value, str):
+        text = value
+    else:
+        return False
+    return matches_wildcard(pattern, text) is (operator == "")
+
 
 _CONDITION_MISMATCH = "conditional anchor mismatch"
 _GLOBAL_MISMATCH = "global anchor mismatch"
@@ -88,7 +274,7 @@ class _Matcher:
         self._found: dict[str, bool] = {}
 
     def keys_are_missing(self) -> bool:
-        return any(not found and not is_anchor(key, NEGATION) for key, found in self._found.items())
+        return any(not found and not _is_anchor(key, NEGATION) for key, found in self._found.items())
 
     def element(self, resource: JSON, pattern: JSON, path: str) -> _Mismatch | None:
         known(resource)
@@ -121,7 +307,7 @@ class _Matcher:
     def _map(self, resource: dict[str, Any], pattern: dict[str, Any], path: str) -> _Mismatch | None:
         """Compare a map: first the anchors by name, then the other keys, of which those with inner anchors come first."""
         pattern = expanded_in_metadata(pattern, resource)
-        anchors = sorted(key for key in pattern if is_anchor(key, *_FIRST))
+        anchors = sorted(key for key in pattern if _is_anchor(key, *_FIRST))
         skipped: list[_Mismatch] = []
         applied = 0
         for key in anchors:
@@ -225,20 +411,20 @@ def pattern_order(pattern: dict[str, Any]) -> list[str]:
 
     A key with inner anchors goes before all earlier keys.
     """
-    keys = [key for key in pattern if not is_anchor(key, *_FIRST)]
+    keys = [key for key in pattern if not _is_anchor(key, *_FIRST)]
     if len(keys) <= 1:
         return keys
     front: list[str] = []
     back: list[str] = []
     for key in sorted(keys):
-        (front if is_anchor(key, GLOBAL) or _has_anchors(pattern[key]) else back).append(key)
+        (front if _is_anchor(key, GLOBAL) or _has_anchors(pattern[key]) else back).append(key)
     # Kyverno pushes each of these keys to the front of its list.
     return [*reversed(front), *back]
 
 
 def _has_anchors(pattern: JSON) -> bool:
     if isinstance(pattern, dict):
-        return any(is_anchor(key, *_FIRST, GLOBAL) for key in pattern) or any(map(_has_anchors, pattern.values()))
+        return any(_is_anchor(key, *_FIRST, GLOBAL) for key in pattern) or any(map(_has_anchors, pattern.values()))
     return isinstance(pattern, list) and any(map(_has_anchors, pattern))
 
 

@@ -10,13 +10,12 @@ from msgspec import Struct
 from replay.go.format import marshal
 from replay.json import JSON
 from replay.kyverno.rules.condition import evaluate_conditions
-from replay.kyverno.rules.errors import RuleError, UndeterminedError
+from replay.kyverno.rules.context import LoaderSource, declare_entries
 from replay.kyverno.rules.go_value import as_map, with_integers
 from replay.kyverno.rules.json6902 import apply_json6902
-from replay.kyverno.rules.loader import LoaderSource, declare_entries
-from replay.kyverno.rules.merge_anchors import merge_with_anchors
 from replay.kyverno.rules.request import Request
-from replay.kyverno.rules.response import ERROR, PASS, SKIP, RuleResponse
+from replay.kyverno.rules.response import ERROR, PASS, SKIP, RuleError, RuleResponse, UndeterminedError
+from replay.kyverno.rules.strategic_merge import merge_with_anchors
 from replay.kyverno.rules.substitution import substitute
 from replay.kyverno.rules.validate import add_element, elements_of
 

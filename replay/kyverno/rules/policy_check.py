@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from replay.json import JSON
-from replay.kyverno.rules.anchor import CONDITION, EQUALITY, EXISTENCE, GLOBAL, NEGATION, parse_anchor
 from replay.kyverno.rules.autogen import compute_rules
-from replay.kyverno.rules.errors import RuleError
 from replay.kyverno.rules.go_value import as_map, with_floats
-from replay.kyverno.rules.jmespath.interpreter import Library
+from replay.kyverno.rules.jmespath.library import Library
 from replay.kyverno.rules.json6902 import invalid_operation, read_operations
+from replay.kyverno.rules.match_pattern import CONDITION, EQUALITY, EXISTENCE, GLOBAL, NEGATION, parse_anchor
 from replay.kyverno.rules.policy_variables import background_problem, variables_problem
+from replay.kyverno.rules.response import RuleError
 from replay.kyverno.rules.substitution import VARIABLES
 
 Rule = Mapping[str, Any]

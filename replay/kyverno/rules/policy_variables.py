@@ -9,9 +9,9 @@ from typing import Any
 from replay.go.format import marshal
 from replay.json import JSON
 from replay.kyverno.rules.autogen import compute_rules
-from replay.kyverno.rules.errors import GoPanicError, JMESPathError, RuleError, UndeterminedError
 from replay.kyverno.rules.go_value import as_map
-from replay.kyverno.rules.jmespath.interpreter import Library
+from replay.kyverno.rules.jmespath.library import Library
+from replay.kyverno.rules.response import GoPanicError, JMESPathError, RuleError, UndeterminedError
 from replay.kyverno.rules.substitution import VARIABLES, substitute
 from replay.kyverno.wildcard import matches_any
 

@@ -12,7 +12,7 @@ from replay.kube.gvk import GroupVersionKind
 from replay.kyverno.rules.context import Context
 from replay.kyverno.rules.go_value import as_map, with_floats, with_integers
 from replay.kyverno.rules.image import ImageDefaults, ImageInfo, images_of
-from replay.kyverno.rules.jmespath.interpreter import Library
+from replay.kyverno.rules.jmespath.library import Library
 from replay.kyverno.rules.match import Requester, Subject, texts_of
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"

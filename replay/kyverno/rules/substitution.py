@@ -9,11 +9,10 @@ from typing import Any, Protocol
 from replay.go.format import marshal
 from replay.go.path import clean_path
 from replay.json import JSON
-from replay.kyverno.rules.anchor import parse_anchor
-from replay.kyverno.rules.errors import GoPanicError, RuleError, UndeterminedError
 from replay.kyverno.rules.go_value import fixed, sprint, type_name
-from replay.kyverno.rules.json_pointer import jmespath_of, parsed_path
-from replay.kyverno.rules.pattern import operator_of
+from replay.kyverno.rules.json6902 import jmespath_of, parsed_path
+from replay.kyverno.rules.match_pattern import operator_of, parse_anchor
+from replay.kyverno.rules.response import GoPanicError, RuleError, UndeterminedError
 
 VARIABLES = re.compile(r"(?:\A|[^\\])\{\{(?:\{[^{}]*\}|[^{}])*\}\}")
 _REFERENCES = re.compile(r"\A\$\(.[^ ]*\)|[^\\]\$\(.[^ ]*\)")

@@ -7,14 +7,22 @@ from typing import Any
 
 from replay.json import JSON
 from replay.kyverno.rules.condition import evaluate_conditions, shown_conditions
-from replay.kyverno.rules.context import Context
-from replay.kyverno.rules.errors import GoPanicError, RuleError, UndeterminedError
+from replay.kyverno.rules.context import Context, LoaderSource, declare_entries
 from replay.kyverno.rules.go_value import as_map, join_non_empty, json_kind, type_name
-from replay.kyverno.rules.loader import LoaderSource, declare_entries
 from replay.kyverno.rules.match import matches_rule
 from replay.kyverno.rules.match_pattern import PatternError, match_pattern
 from replay.kyverno.rules.request import Request
-from replay.kyverno.rules.response import ERROR, FAIL, PASS, SKIP, RuleResponse, rule_error
+from replay.kyverno.rules.response import (
+    ERROR,
+    FAIL,
+    PASS,
+    SKIP,
+    GoPanicError,
+    RuleError,
+    RuleResponse,
+    UndeterminedError,
+    rule_error,
+)
 from replay.kyverno.rules.substitution import substitute
 
 MOST_ELEMENTS = 100_000

@@ -16,11 +16,10 @@ from replay.json import JSON
 from replay.kube.admission_request import attributes_of
 from replay.kube.admissionregistration import MatchCondition, ValidatingAdmissionPolicy, Validation, Variable
 from replay.kube.attributes import Missing
-from replay.kyverno.rules.errors import UndeterminedError
+from replay.kyverno.rules.context import Cluster
 from replay.kyverno.rules.go_value import as_map
-from replay.kyverno.rules.loader import Cluster
 from replay.kyverno.rules.request import Request
-from replay.kyverno.rules.response import FAIL, PASS, SKIP, RuleResponse, rule_error
+from replay.kyverno.rules.response import FAIL, PASS, SKIP, RuleResponse, UndeterminedError, rule_error
 
 _VERSION = KubernetesVersion(1, 36)
 """Server version of Kyverno's libraries. `orValue` of a value that is not optional returns it, as in Kyverno."""

@@ -14,16 +14,13 @@ from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.discovery import Discovery
 from replay.kube.json_patch import diff
-from replay.kyverno.kind_selector import kinds_of, selected_resources
 from replay.kyverno.rules.autogen import compute_rules
 from replay.kyverno.rules.engine import Engine
-from replay.kyverno.rules.errors import UndeterminedError
 from replay.kyverno.rules.go_value import as_map, with_floats
-from replay.kyverno.rules.match import texts_of
+from replay.kyverno.rules.match import SelectorError, matches_selector, texts_of
 from replay.kyverno.rules.request import Request
-from replay.kyverno.rules.response import ERROR, FAIL, PASS, SKIP, PolicyResponse, RuleResponse
-from replay.kyverno.rules.selector import SelectorError, matches_selector
-from replay.kyverno.wildcard import matches_any, matches_wildcard
+from replay.kyverno.rules.response import ERROR, FAIL, PASS, SKIP, PolicyResponse, RuleResponse, UndeterminedError
+from replay.kyverno.wildcard import kinds_of, matches_any, matches_wildcard, selected_resources
 
 Policy = Mapping[str, Any]
 Namespaces = Callable[[str], JSON]
@@ -307,7 +304,7 @@ class RuleWebhook:
 
     def _refuse_image_verification(self, request: Request) -> None:
         """Raise UndeterminedError if images would be verified."""
-        from replay.kyverno.rules.handler import has_matching_images  # noqa: PLC0415
+        from replay.kyverno.rules.engine import has_matching_images  # noqa: PLC0415
 
         for each in self._candidates("verifyImages", request):
             for rule in each.spec["rules"]:

@@ -20,7 +20,7 @@ from replay.kube.gvk import GroupVersionKind
 from replay.kube.json_patch import apply
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
-from replay.kyverno.cel.reader import OfflineReader
+from replay.kyverno.cel.library.context import OfflineReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.webhook import CELPolicies, CELWebhook
 

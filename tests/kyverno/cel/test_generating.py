@@ -10,7 +10,7 @@ from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.kube.discovery import builtin_discovery
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
-from replay.kyverno.cel.reader import OfflineReader
+from replay.kyverno.cel.library.context import OfflineReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.webhook import CELPolicies, CELWebhook
 

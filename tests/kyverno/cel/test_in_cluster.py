@@ -15,10 +15,10 @@ from replay.kube.attributes import Missing
 from replay.kube.discovery import builtin_discovery
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
-from replay.kyverno.cel.reader import ListerReader
+from replay.kyverno.cel.library.context import ListerReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.webhook import CELPolicies, CELWebhook
-from replay.kyverno.rules.errors import UndeterminedError
+from replay.kyverno.rules.response import UndeterminedError
 
 _DATA = Path(__file__).parent / "data"
 _GIVEN = json.loads(_DATA.joinpath("requests.json").read_text("utf-8"))

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from replay.kyverno.rules.errors import GoPanicError, RuleError, UndeterminedError
 from replay.kyverno.rules.go_value import with_floats, with_integers
 from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.match_pattern import PatternError, match_pattern
-from replay.kyverno.rules.merge_anchors import merge_with_anchors
+from replay.kyverno.rules.response import GoPanicError, RuleError, UndeterminedError
+from replay.kyverno.rules.strategic_merge import merge_with_anchors
 from replay.kyverno.rules.substitution import substitute
 
 _FOLDER = Path(__file__).parent

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from replay.json import JSON
-from replay.kyverno.rules.context import Context
-from replay.kyverno.rules.errors import RuleError, UndeterminedError
+from replay.kyverno.rules.context import Context, LoaderSource, declare_entries
 from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.jmespath.library import kyverno_library
-from replay.kyverno.rules.loader import LoaderSource, declare_entries
+from replay.kyverno.rules.response import RuleError, UndeterminedError
 
 _OTHER = "refers to namespace other, which is different from the policy namespace own"
 _NONE = "does not contain a namespace segment, which is required for namespaced policies"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
 
 from replay.cel.declare.library import Function, Implementation, Library, Overload, VariableDecl
 from replay.cel.value.bounds import UndeterminedError
-from replay.cel.value.equality import NO_SUCH_OVERLOAD, find, map_keys
-from replay.cel.value.types import ANY, DYN, STRING, map_type, opaque_type
+from replay.cel.value.equality import NO_SUCH_OVERLOAD, elements, find, map_keys
+from replay.cel.value.types import ANY, BOOL, DYN, STRING, list_type, map_type, opaque_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
 from replay.json import JSON
 from replay.kube.attributes import Missing
-from replay.kube.gvk import GroupVersionResource
+from replay.kube.discovery import APIResource, Discovery
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.lister import Lister
+from replay.kyverno.cel.library.data import as_json
+from replay.kyverno.rules.go_value import as_map
 
 _RESOURCE, _GVR = opaque_type("resource.Context"), opaque_type("schema.GroupVersionResource")
 _GLOBAL, _HTTP, _IMAGE = (
@@ -28,7 +32,7 @@ _HTTP_REFUSED = (
 _GLOBAL_REFUSED = "failed to get global reference: globalContext.* is not allowed in namespaced policies"
 
 
-class ResourceError(Exception):
+class _ResourceError(Exception):
     """Refusal of the API server. `str()` is its message."""
 
 
@@ -135,7 +139,7 @@ def _known(value: JSON | Missing, answers: list[JSON]) -> JSON:
 def _get(resources: _Resources, api_version: str, resource: str, namespace: str, name: str) -> JSON:
     try:
         return _known(resources.reader.get(api_version, resource, namespace, name), resources.answers)
-    except ResourceError as error:
+    except _ResourceError as error:
         raise EvalError(f"failed to get resource: {error}") from None
 
 
@@ -143,7 +147,7 @@ def _list(resources: _Resources, api_version: str, resource: str, namespace: str
     wanted = {} if labels is None else {key: find(labels, key)[1] for key in map_keys(labels)}
     try:
         return _known(resources.reader.list(api_version, resource, namespace, wanted), resources.answers)
-    except ResourceError as error:
+    except _ResourceError as error:
         raise EvalError(f"failed to list resource: {error}") from None
 
 
@@ -154,7 +158,7 @@ def _post(*_: Value) -> Value:
 def _to_gvr(resources: _Resources, api_version: str, kind: str) -> _ResourceName:
     try:
         found = resources.reader.resource_of(api_version, kind)
-    except ResourceError as error:
+    except _ResourceError as error:
         raise EvalError(f"failed to map kind to resource: {error}") from None
     if isinstance(found, Missing):
         raise UndeterminedError(f"{found.path}: {found.reason}")
@@ -166,7 +170,7 @@ def _global(context: _GlobalContext, name: str, projection: str = "") -> JSON:
         raise EvalError(_GLOBAL_REFUSED)
     try:
         return _known(context.reader.global_entry(name, projection), context.answers)
-    except ResourceError as error:
+    except _ResourceError as error:
         raise EvalError(f"failed to get global reference: {error}") from None
 
 
@@ -264,3 +268,152 @@ def context_library(namespace: str) -> Library:
             VariableDecl("image", _IMAGE),
         ),
     )
+
+
+# CEL function `generator.Apply`, which records the objects to create (`libs/generator`).
+
+_GENERATOR = opaque_type("generator.Context")
+_OBJECTS = list_type(map_type(STRING, ANY))
+
+
+class _Generator(OpaqueValue):
+    """Value of `generator`. It records objects in order."""
+
+    __slots__ = ("objects",)
+    cel_type = _GENERATOR
+
+    def __init__(self, objects: list[JSON]) -> None:
+        self.objects = objects
+
+    def equal(self, other: Value) -> bool:
+        """Return whether both are the same value."""
+        if not isinstance(other, _Generator):
+            raise EvalError(NO_SUCH_OVERLOAD)
+        return self is other
+
+
+def generator_binding(objects: list[JSON]) -> Value:
+    """Return the value of `generator`, which appends to `objects`."""
+    return _Generator(objects)
+
+
+def _apply(generator: _Generator, namespace: str, objects: Value) -> bool:
+    for each in elements(objects):
+        obj = as_map(as_json(each))
+        items = obj.get("items") if str(obj.get("kind") or "").endswith("List") else None
+        for item in items if isinstance(items, list) else [obj]:
+            metadata = {**as_map(as_map(item).get("metadata"))}
+            if namespace:
+                metadata["namespace"] = namespace
+            generator.objects.append({**as_map(item), "metadata": metadata})
+    return True
+
+
+def _in(namespace: str) -> Implementation:
+    return lambda generator, objects: _apply(generator, namespace, objects)
+
+
+def generator_library(namespace: str) -> Library:
+    """Return the library of `generator`. In a namespaced policy it creates objects only in the policy's namespace."""
+    overload = (
+        Overload("generator_apply_list", (_GENERATOR, _OBJECTS), BOOL, member=True, implementation=_in(namespace))
+        if namespace
+        else Overload(
+            "generator_apply_string_list", (_GENERATOR, STRING, _OBJECTS), BOOL, member=True, implementation=_apply
+        )
+    )
+    return Library(
+        name="kyverno.generator",
+        functions=(Function("Apply", (overload,)), Function("apply", (overload,))),
+        variables=(VariableDecl("generator", _GENERATOR),),
+    )
+
+
+# Cluster reads of expressions, answered as by the API server or as by Kyverno's CLI.
+
+GlobalEntry = Callable[[str, str], JSON | Missing | None]
+"""Function that returns a GlobalContextEntry's value by name and projection, or None if there is no such entry."""
+
+
+class ListerReader:
+    """`replay.kyverno.cel.library.context.Reader` over the objects of a cluster (`pkg/cel/libs/context.go`)."""
+
+    def __init__(self, lister: Lister, discovery: Discovery, global_entry: GlobalEntry) -> None:
+        """`discovery` knows the resources of the cluster."""
+        self._lister = lister
+        self._discovery = discovery
+        self._global_entry = global_entry
+
+    def get(self, api_version: str, resource: str, namespace: str, name: str) -> JSON | Missing | None:
+        """See `Reader.get`."""
+        if "/" in resource:
+            return Missing("resource.Get", f"replay does not answer reads of the subresource {resource}")
+        found = self._api_resource(api_version, resource)
+        return None if found is None else self._lister.get(found.kind, namespace, name)
+
+    def list(self, api_version: str, resource: str, namespace: str, labels: Mapping[str, str]) -> JSON | Missing:
+        """See `Reader.list`."""
+        found = self._api_resource(api_version, resource)
+        if found is None:
+            raise _ResourceError("the server could not find the requested resource")
+        items = self._lister.list(found.kind, namespace or None)
+        if isinstance(items, Missing):
+            return items
+        kept = [item for item in items if labels.items() <= _labels(item).items()]
+        return {"apiVersion": api_version, "kind": f"{found.kind.kind}List", "metadata": {}, "items": kept}
+
+    def resource_of(self, api_version: str, kind: str) -> GroupVersionResource | Missing:
+        """See `Reader.resource_of`."""
+        wanted = GroupVersionKind(*_group_version(api_version), kind)
+        resource = next((each.resource for each in self._discovery if each.kind == wanted), None)
+        if resource is None:
+            raise _ResourceError(f'no matches for kind "{kind}" in version "{api_version}"')
+        return resource
+
+    def global_entry(self, name: str, projection: str) -> JSON | Missing:
+        """See `Reader.global_entry`."""
+        value = self._global_entry(name, projection)
+        return value if value is not None else Missing("globalContext", f"GlobalContextEntry `{name}` is not known")
+
+    def _api_resource(self, api_version: str, resource: str) -> APIResource | None:
+        return self._discovery.resource(GroupVersionResource(*_group_version(api_version), resource))
+
+
+class OfflineReader(ListerReader):
+    """Reader as in Kyverno's CLI, which keeps objects by resource and namespace (`pkg/cel/libs/fake_context.go`)."""
+
+    def get(self, api_version: str, resource: str, namespace: str, name: str) -> JSON | Missing | None:
+        """See `Reader.get`. There are no subresources."""
+        return None if "/" in resource else super().get(api_version, resource, namespace, name)
+
+    def list(
+        self,
+        api_version: str,
+        resource: str,
+        namespace: str,
+        labels: Mapping[str, str],  # noqa: ARG002 - the CLI does not look at them
+    ) -> JSON | Missing:
+        """See `Reader.list`. It returns the objects of exactly one namespace, and fails if the resource has no objects."""
+        found = self._api_resource(api_version, resource)
+        every = self._lister.list(found.kind, None) if found is not None else ()
+        if isinstance(every, Missing):
+            return every
+        if not every:
+            group = _group_version(api_version)[0]
+            raise _ResourceError(
+                f"{resource}.{group} resource not found" if group else f"{resource} resource not found"
+            )
+        return {"items": [item for item in every if str(_metadata_of(item).get("namespace") or "") == namespace]}
+
+
+def _group_version(api_version: str) -> tuple[str, str]:
+    group, _, version = api_version.rpartition("/")
+    return group, version
+
+
+def _metadata_of(obj: JSON) -> dict[str, Any]:
+    return as_map(as_map(obj).get("metadata"))
+
+
+def _labels(obj: JSON) -> dict[str, str]:
+    return as_map(_metadata_of(obj).get("labels"))

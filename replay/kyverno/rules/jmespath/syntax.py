@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from replay.go.format import quote
 from replay.json import JSON, decode_json
-from replay.kyverno.rules.errors import JMESPathError
 from replay.kyverno.rules.go_value import with_floats
+from replay.kyverno.rules.response import JMESPathError
 from replay.manifests.read.json_reader import JSONSyntaxError, read_json
 
 MOST_CHARACTERS = 100_000

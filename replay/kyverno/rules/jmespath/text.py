@@ -17,10 +17,10 @@ from replay.go.encoding import Base64Error, decode_base64
 from replay.go.format import quote
 from replay.go.path import clean_path
 from replay.json import JSON
-from replay.kyverno.rules.errors import JMESPathError, UndeterminedError
 from replay.kyverno.rules.go_value import MapSlice, equal, shortest, sprint, truncated, with_floats
-from replay.kyverno.rules.jmespath.function import ARRAY, NUMBER, OBJECT, STRING, Function
+from replay.kyverno.rules.jmespath.standard import ARRAY, NUMBER, OBJECT, STRING, Function
 from replay.kyverno.rules.jmespath.syntax import parsed_json
+from replay.kyverno.rules.response import JMESPathError, UndeterminedError
 from replay.kyverno.wildcard import matches_wildcard
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
