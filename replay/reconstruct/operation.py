@@ -70,7 +70,7 @@ def creates(exchange: Exchange) -> bool:
         return False
     if record.verb == "patch":
         return form_of(exchange) is PatchForm.APPLY
-    return (record.api_group, record.resource) in CREATED_BY_UPDATE
+    return record.verb == "update" and (record.api_group, record.resource) in CREATED_BY_UPDATE
 
 
 def _may_create(exchange: Exchange) -> bool:

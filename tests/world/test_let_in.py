@@ -45,6 +45,11 @@ def missed(verb: str, name: str = "a") -> Request:
     return Request(verb, name, code=404, message=f'configmaps "{name}" not found', user="admin", body=LABELLED)
 
 
+def missed_service(verb: str) -> Request:
+    message = 'services "a" not found'
+    return Request(verb, code=404, message=message, user="admin", resource="services", body=LABELLED)
+
+
 def by_admin(verb: str, code: int, **fields: Any) -> Request:
     return Request(verb, code=code, user="admin", **fields)
 
@@ -125,6 +130,11 @@ ROWS = [
     Row("a deletion of a collection of nothing", [refused("deletecollection", "")], [("succeeds", 0)]),
     Row("a patch that is none", [missed("patch"), refused("patch")], [("absent", 404), ("absent", 404)]),
     Row(
+        "a deletion creates nothing, not even what an update creates",
+        [missed_service("patch"), refused("delete", resource="services")],
+        [("absent", 404), ("absent", 404)],
+    ),
+    Row(
         "a write of the status leaves the selector, which no update may change",
         [
             by_admin("create", 201, resource="deployments", body=BODY),
@@ -139,7 +149,7 @@ ROWS = [
 def event(request: Request, number: int) -> bytes:
     """The event with a URI that authorizers read, and no body where they refused."""
     line = orjson.loads(request.event(number))
-    group = "api/v1" if request.resource == "configmaps" else "apis/apps/v1"
+    group = "apis/apps/v1" if request.resource == "deployments" else "api/v1"
     named = request.name if request.verb not in ("create", "deletecollection") else ""
     parts = [group, "namespaces/default", request.resource, named, request.subresource]
     line["requestURI"] = "/" + "/".join(part for part in parts if part) + request.query
