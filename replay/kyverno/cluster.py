@@ -95,7 +95,7 @@ _CLUSTER_ROLE_BINDING = GroupVersionKind("rbac.authorization.k8s.io", "v1", "Clu
 
 
 class ListedCluster:
-    """`replay.kyverno.rules.context.Cluster` over the objects of a lister."""
+    """`replay.kyverno.rules.context.ClusterReads` over the objects of a lister."""
 
     def __init__(self, lister: Lister, discovery: Discovery, entries: Sequence[JSON], library: Library) -> None:
         """Read the GlobalContextEntries of `entries`."""
@@ -109,11 +109,11 @@ class ListedCluster:
         return known(self._lister.get(_NAMESPACE, "", name), f"namespace {name}")
 
     def config_map(self, namespace: str, name: str) -> JSON | Missing | None:
-        """See `Cluster.config_map`."""
+        """See `ClusterReads.config_map`."""
         return _whole(self._lister.get(_CONFIG_MAP, namespace, name))
 
     def get_path(self, path: str) -> JSON | Missing | None:
-        """See `Cluster.get_path`. The answer comes from known objects, without a call."""
+        """See `ClusterReads.get_path`. The answer comes from known objects, without a call."""
         url = urlsplit(path)
         parts = [unquote(part) for part in url.path.split("/") if part]
         if parts[:1] == ["api"] and len(parts) > 2:
@@ -150,7 +150,7 @@ class ListedCluster:
         return {"kind": f"{kind.kind}List", "apiVersion": version, "metadata": {}, "items": items}
 
     def global_entry(self, name: str, projection: str) -> JSON | Missing | None:
-        """See `Cluster.global_entry`."""
+        """See `ClusterReads.global_entry`."""
         spec = self._entries.get(name)
         if spec is None:
             return None

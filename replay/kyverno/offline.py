@@ -109,12 +109,12 @@ class _OfflineCluster(ListedCluster):
     values: Mapping[str, JSON] = {}
 
     def namespace(self, name: str) -> JSON:
-        """See `Cluster.namespace`."""
+        """See `ClusterReads.namespace`."""
         bare = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         return super().namespace(name) or bare
 
     def global_entry(self, name: str, projection: str) -> JSON | Missing | None:
-        """See `Cluster.global_entry`."""
+        """See `ClusterReads.global_entry`."""
         value = self.values.get(name)
         return as_map(value).get(projection) if projection else value
 

@@ -199,7 +199,7 @@ class _Template(Struct, frozen=True):
     value: str
 
 
-class Generation(Struct, frozen=True):
+class GenerationSpec(Struct, frozen=True):
     """Item of `spec.generate`: an expression or a template."""
 
     expression: str = ""
@@ -209,7 +209,7 @@ class Generation(Struct, frozen=True):
 class GeneratingSpec(Spec, frozen=True, rename="camel"):
     """Spec of a generating policy."""
 
-    generate: tuple[Generation, ...] = ()
+    generate: tuple[GenerationSpec, ...] = ()
 
 
 class _Reference(Struct, frozen=True):

@@ -211,7 +211,7 @@ def _json_size(data: JSON) -> int:
 _NAMESPACE_IN_PATH = re.compile(r"/(api|apis)/.*?/namespaces/([^/]+)")
 
 
-class Cluster(Protocol):
+class ClusterReads(Protocol):
     """Cluster reads of rules, at the time of the request."""
 
     def namespace(self, name: str) -> JSON | Missing | None:
@@ -238,7 +238,7 @@ class LoaderSource(Struct, frozen=True):
     of the types in `ignored` are not loaded. `answers` are the results of calls by method and URL.
     """
 
-    cluster: Cluster
+    cluster: ClusterReads
     policy_namespace: str
     values: Sequence[tuple[tuple[str, ...], JSON]] = ()
     ignored: frozenset[str] = frozenset()

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from replay.json import JSON
 from replay.kyverno.rules.autogen import RuleCache
 from replay.kyverno.rules.condition import evaluate_conditions
-from replay.kyverno.rules.context import Cluster, LoaderSource, declare_entries
+from replay.kyverno.rules.context import ClusterReads, LoaderSource, declare_entries
 from replay.kyverno.rules.exception import PolicyException, PolicyExceptions, exception_key
 from replay.kyverno.rules.go_value import as_map, join_non_empty
 from replay.kyverno.rules.image import images_of
@@ -183,7 +183,7 @@ class Engine(Struct, frozen=True):
     returns where a rule loads context entries, given the policy's source, the policy's name and the rule's name.
     """
 
-    cluster: Cluster
+    cluster: ClusterReads
     exceptions: PolicyExceptions
     is_excluded: Callable[[Request], bool]
     is_filtered: Callable[[Request], bool]

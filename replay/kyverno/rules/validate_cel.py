@@ -16,7 +16,7 @@ from replay.json import JSON
 from replay.kube.admission_request import attributes_of
 from replay.kube.admissionregistration import MatchCondition, ValidatingAdmissionPolicy, Validation, Variable
 from replay.kube.attributes import Missing
-from replay.kyverno.rules.context import Cluster
+from replay.kyverno.rules.context import ClusterReads
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import FAIL, PASS, SKIP, RuleResponse, UndeterminedError, rule_error
@@ -27,7 +27,9 @@ _HOLDS = "conditions hold"
 _AUTHORIZER = Missing("authorizer", "Kyverno sends the question to the API server")
 
 
-def validate_cel(request: Request, rule: Mapping[str, Any], resource: JSON, cluster: Cluster) -> RuleResponse | None:
+def validate_cel(
+    request: Request, rule: Mapping[str, Any], resource: JSON, cluster: ClusterReads
+) -> RuleResponse | None:
     """Return the result of a rule. Raises UndeterminedError."""
     name = str(rule.get("name") or "")
     cel = rule["validate"]["cel"]
