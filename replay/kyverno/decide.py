@@ -199,7 +199,6 @@ def _generation(made: Generation) -> dict[str, JSON]:
 def _cel_result(result: CELResult) -> dict[str, JSON]:
     line: dict[str, JSON] = {
         "policy": result.policy,
-        **({"rule": result.rule.name} if result.rule.name else {}),
         "status": result.rule.status,
         "message": result.rule.message,
         "actions": sorted(result.actions),
