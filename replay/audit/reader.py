@@ -157,7 +157,7 @@ def _one(statements: Sequence[Any]) -> Any:
 
 def _identifier(name: str) -> str:
     if not name.isidentifier():
-        raise ReplayError(f"`{name}` is no name of a parameter")
+        raise ReplayError(f"`{name}` is not a parameter name")
     return f'"{name}"'
 
 

@@ -44,7 +44,7 @@ EXPLANATIONS = {
     RejectReason.CONFLICTING: "another event has the same auditID and stage",
     RejectReason.DAMAGED: "the file cannot be read or decompressed to its end, or is not what was written",
     RejectReason.TOO_LONG: "the line is longer than 256 MiB",
-    RejectReason.IMPLAUSIBLE: "the time is no time of this log: before 2017, after 2100, or more than a year from nearly all others",
+    RejectReason.IMPLAUSIBLE: "the time is not a time of this log: before 2017, after 2100, or more than a year from nearly all others",
     RejectReason.SENT_ON: "a proxy of kcp logged it, and the shard that decided it logged it too",
 }
 

@@ -77,14 +77,14 @@ def _text(case: Mapping[str, JSON], field: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise AttributesError(f"`{field}` is no text")
+        raise AttributesError(f"`{field}` is not a string")
     return value
 
 
 def _strings(case: Mapping[str, JSON], field: str) -> tuple[str, ...]:
     value = case.get(field) or []
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise AttributesError(f"`{field}` is no list of texts")
+        raise AttributesError(f"`{field}` is not a list of strings")
     return tuple(value)
 
 
@@ -92,5 +92,5 @@ def _extra(value: JSON) -> dict[str, tuple[str, ...]]:
     if not value:
         return {}
     if not isinstance(value, dict):
-        raise AttributesError("`extra` is no object")
+        raise AttributesError("`extra` is not an object")
     return {key: _strings(value, key) for key in value}

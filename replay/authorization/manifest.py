@@ -218,17 +218,17 @@ def _problem(obj: JSON) -> str | None:
         ref, subjects = obj.get("roleRef"), obj.get("subjects")
         if not isinstance(ref, dict) or not all(isinstance(ref.get(part), str) for part in ("kind", "name")):
             return f"{named} has no `roleRef` with kind and name"
-        return None if _is_list_of(dict, subjects) else f"{named}: `subjects` is no list of objects"
+        return None if _is_list_of(dict, subjects) else f"{named}: `subjects` is not a list of objects"
     return _rule_problem(named, obj.get("rules"))
 
 
 def _rule_problem(named: str, rules: JSON) -> str | None:
     if not _is_list_of(dict, rules):
-        return f"{named}: `rules` is no list of objects"
+        return f"{named}: `rules` is not a list of objects"
     for index, rule in enumerate(rules or ()):
         for field in ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs"):
             if not _is_list_of(str, rule.get(field)):
-                return f"{named}: `rules[{index}].{field}` is no list of strings"
+                return f"{named}: `rules[{index}].{field}` is not a list of strings"
     return None
 
 

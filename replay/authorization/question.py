@@ -270,7 +270,7 @@ def _check_list_options(query: Query) -> None:
     for parameter in _INTEGER_PARAMETERS:
         for text in query.get(parameter, [])[:1]:
             if parse_int(text) is None:
-                raise SelectorError(f"`{parameter}` is no integer")
+                raise SelectorError(f"`{parameter}` is not an integer")
 
 
 def _query(text: str) -> Query:

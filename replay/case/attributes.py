@@ -123,14 +123,12 @@ class AttributesMaker:
             if served is None and not case.strict:
                 return _guessed(shown_kind), shown_kind
             if served is None:
-                text = f"{shown_kind.api_version} {shown_kind.kind} is no kind that is known"
+                text = f"{shown_kind.api_version} {shown_kind.kind} is not a known kind"
                 raise case.error(f"{text}: give its CustomResourceDefinition among `objects`, or `resource`")
             resource = served
         kind = self.discovery.kind(resource, request.subresource) or shown_kind
         if kind is None:
-            raise case.error(
-                f"`{resource.resource}` of `{resource.group}/{resource.version}` is no resource that is known"
-            )
+            raise case.error(f"`{resource.resource}` of `{resource.group}/{resource.version}` is not a known resource")
         return resource, kind
 
     def _served(self, kind: GroupVersionKind, subresource: str) -> GroupVersionResource | None:
@@ -151,7 +149,7 @@ class AttributesMaker:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise case.error(f"`{field}` is no object")
+            raise case.error(f"`{field}` is not an object")
         request = case.request
         metadata = dict(value.get("metadata") or {})
         # A server ignores these fields in a creation (`rest.BeforeCreate`).
@@ -169,7 +167,7 @@ class AttributesMaker:
             self._check_fields(case, field, kind, value)
             return patcher.settle(value)
         except DecodeError as error:
-            raise case.error(f"`{field}` is no {kind.kind} of {kind.api_version}: {error}") from None
+            raise case.error(f"`{field}` is not a valid {kind.kind} of {kind.api_version}: {error}") from None
 
     def _check_fields(self, case: Case, field: str, kind: GroupVersionKind, value: JSON) -> None:
         """Raise CaseError for fields that the kind does not have, as the server does for `kubectl`."""
@@ -246,7 +244,7 @@ def _path(path: str, root: str) -> FieldPath:
         return path_from_text(path[len(root) :])
     except ValueError:
         raise CaseError(
-            f"`{path}` is no path such as `object.metadata.uid` or `object.spec.containers[0].image`"
+            f"`{path}` is not a path such as `object.metadata.uid` or `object.spec.containers[0].image`"
         ) from None
 
 

@@ -173,7 +173,7 @@ def _unlike(name: str, decided: DecidedCase, expectation: JSON, result: JSON) ->
             _comparable(decided.teller.settled(kind, value), decided) for value in (expectation, result)
         )
     except DecodeError as error:
-        yield f"{name}: what is expected is no {kind.kind}: {error}"
+        yield f"{name}: the expected object is not a valid {kind.kind}: {error}"
         return
     for index, path in enumerate(sorted(differing(expectation, result), key=rendered)):
         if index == _MOST_PATHS:

@@ -79,7 +79,7 @@ def read_objects(path: Path) -> list[JSON]:
         is_list = isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list)
         for each in value["items"] if is_list else [value]:
             if not isinstance(each, dict):
-                raise document.error("", "is no object")
+                raise document.error("", "is not an object")
             objects.append(each)
     return objects
 
@@ -95,7 +95,7 @@ class Fields(Struct, frozen=True):
     def at(cls, document: CaseDocument, path: str, value: JSON, names: Sequence[str]) -> Fields:
         """Return the mapping at a path. Raises CaseError for another value, and for a field that is not in `names`."""
         if not isinstance(value, dict):
-            raise document.error(path, f"{path or 'the document'} is no mapping")
+            raise document.error(path, f"{path or 'the document'} is not a mapping")
         for name in value:
             if name not in names:
                 near = get_close_matches(name, names, n=1)

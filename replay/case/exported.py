@@ -272,7 +272,7 @@ def single_policy(exported: Exported) -> SinglePolicy:
     policies = {(obj["kind"], obj["metadata"]["name"]): _as_written(obj) for obj in exported.policies}
     own = next((obj for (kind, name), obj in policies.items() if name == policy and kind.endswith("Policy")), None)
     if own is None:
-        raise UnrepresentableError(f"`{policy}` is no policy but a webhook")
+        raise UnrepresentableError(f"`{policy}` is a webhook and not a policy")
     return SinglePolicy(own, policies.get((f"{own['kind']}Binding", binding)))
 
 

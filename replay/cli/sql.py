@@ -78,7 +78,7 @@ def sql(
     form = SqlFormat.JSON if as_json else output
     if form is SqlFormat.PARQUET:
         if out is None and sys.stdout.isatty():
-            raise ReplayError("Parquet is no text: give --out FILE")
+            raise ReplayError("Parquet is not text: give --out FILE")
         _write_parquet(rows, out)
     elif form is SqlFormat.TERMINAL and out is None:
         print_rows(rows, Console(highlight=False), zone)

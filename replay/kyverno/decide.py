@@ -65,7 +65,7 @@ def _read(config: Path) -> list[dict[str, Any]]:
     objects = [obj for obj in objects if obj is not None]
     for obj in objects:
         if not isinstance(obj, dict) or not isinstance(as_map(obj.get("metadata")).get("name"), str):
-            raise ManifestError("has a document that is no object with `metadata.name`", path=path)
+            raise ManifestError("has a document that is not an object with `metadata.name`", path=path)
     return objects
 
 

@@ -30,7 +30,7 @@ def parse_prune(text: str) -> tuple[Requirement, ...]:
     try:
         requirements = parse_label_selector(text)
     except SelectorError as error:
-        raise ReplayError(f"`{text}` is no selector of labels: {error}", path="--prune") from error
+        raise ReplayError(f"`{text}` is not a label selector: {error}", path="--prune") from error
     if not requirements:
         raise ReplayError(
             "give a selector of labels, such as `app.kubernetes.io/instance=cert-manager`", path="--prune"

@@ -269,10 +269,10 @@ def _nodes(node: Node, count: int) -> list[Node]:
 def _problem(value: JSON) -> str | None:
     """Return why `kubectl apply` refuses a document, or None if it accepts it."""
     if not isinstance(value, dict):
-        return "is no object of Kubernetes: it is no mapping"
+        return "is not a Kubernetes object: it is not a mapping"
     missing = [each for each in ("apiVersion", "kind") if not isinstance(value.get(each), str) or not value[each]]
     if missing:
-        return f"is no object of Kubernetes: {' and '.join(f'`{each}`' for each in missing)} not set"
+        return f"is not a Kubernetes object: {' and '.join(f'`{each}`' for each in missing)} not set"
     if _is_policy(value):
         return None
     metadata = value.get("metadata")
@@ -291,7 +291,7 @@ def _form_problem(value: JSON) -> str | None:
     for field in ("labels", "annotations"):
         texts = metadata.get(field) or {}
         if not isinstance(texts, dict) or not all(isinstance(each, str) for each in texts.values()):
-            return f"{named}: `metadata.{field}` is no mapping of texts"
+            return f"{named}: `metadata.{field}` is not a mapping of strings"
     if _kind_of(value) != (CRD.group, CRD.kind):
         return None
     try:

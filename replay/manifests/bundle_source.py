@@ -192,7 +192,7 @@ def _require_plain(path: Path) -> None:
     held = {str(each) for file in files for each in (file, *file.parents)}
     if strange := next(iter(sorted(listed - held)), None):
         raise _unrendered(
-            directory, path, f"this kustomization lists `{strange}`, which is no manifest or folder below it"
+            directory, path, f"this kustomization lists `{strange}`, which is not a manifest or folder below it"
         )
     for file in files:
         if not listed & {str(file), *map(str, file.parents)}:

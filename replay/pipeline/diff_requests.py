@@ -123,7 +123,7 @@ def _read(path: Path, old: Sequence[str], new: Sequence[str]) -> list[PolicyPair
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise ReplayError(f"cannot be read: {' '.join(str(error).split())}", path=str(path)) from None
     if not isinstance(entries, list):
-        raise ReplayError("is no list of pairs: write `- {old: NAME, new: NAME}`", path=str(path))
+        raise ReplayError("is not a list of pairs: write `- {old: NAME, new: NAME}`", path=str(path))
     return [_pair(each, index, path, old, new) for index, each in enumerate(entries)]
 
 
@@ -134,7 +134,7 @@ def _pair(entry: Any, index: int, path: Path, old: Sequence[str], new: Sequence[
         own = tuple(map(str, value)) if isinstance(value, list) else (str(value),) if value else ()
         unknown = next((name for name in own if name not in known), None)
         if not own or unknown is not None:
-            what = f"`{unknown}` is no policy of its set" if unknown is not None else f"has no `{field}`"
+            what = f"`{unknown}` is not a policy of its set" if unknown is not None else f"has no `{field}`"
             raise ReplayError(f"pair {index + 1}: {what}: name a policy as `replay run` does", path=str(path))
         names[field] = own
     return PolicyPair(names["old"], names["new"])

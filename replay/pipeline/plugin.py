@@ -75,11 +75,11 @@ def engine_cases(path: Path) -> Iterator[PhaseRequests]:
             mutating, validating = case.get("mutating", both), case.get("validating", both)
             if not any(isinstance(each, dict) for each in (mutating, validating)):
                 raise ReplayError(
-                    "is no case with `id` and `request`, `mutating` or `validating`", path=str(path), line=number
+                    "is not a case with `id` and `request`, `mutating` or `validating`", path=str(path), line=number
                 )
             yield PhaseRequests(str(case["id"]), mutating, validating, bool(case.get("synthetic")))
         except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
-            raise ReplayError(f"is no case: {error}", path=str(path), line=number) from error
+            raise ReplayError(f"is not a case: {error}", path=str(path), line=number) from error
 
 
 class PluginConfig(Struct, frozen=True):
@@ -135,7 +135,7 @@ def read_config(path: Path, name: str) -> PluginConfig:
         mark: Any = getattr(error, "problem_mark", None)
         raise ManifestError("is no YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
     if not isinstance(document, dict):
-        raise ManifestError("is no mapping with `plugin`, `configuration`, `objects`, ...", path=str(path))
+        raise ManifestError("is not a mapping with `plugin`, `configuration`, `objects`, ...", path=str(path))
     if unknown := sorted(set(document) - set(_FIELDS) - _IGNORED - _OF_CONFIGURATION):
         raise ManifestError(f"unknown field `{unknown[0]}`: known are {', '.join(_FIELDS)}", path=str(path))
     if document.get("plugin", name) != name:
@@ -151,10 +151,10 @@ def read_config(path: Path, name: str) -> PluginConfig:
 def _check_kinds(document: JSON, path: str) -> None:
     for key, (kind, what) in _KINDS.items():
         if document.get(key) is not None and not isinstance(document[key], kind):
-            raise ManifestError(f"`{key}` is no {what}", path=path)
+            raise ManifestError(f"`{key}` is not a {what}", path=path)
     for number, obj in enumerate(document.get("objects") or ()):
         if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
-            raise ManifestError(f"`objects[{number}]` is no object with `metadata`", path=path)
+            raise ManifestError(f"`objects[{number}]` is not an object with `metadata`", path=path)
 
 
 def configured_plugin(config: PluginConfig) -> Plugin:
@@ -319,7 +319,7 @@ def case_results(
             instant = case.get("time")
             time = datetime.fromisoformat(instant) if instant else None
         except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ReplayError(f"is no case with `id` and `request`: {error}", path=path, line=number) from error
+            raise ReplayError(f"is not a case with `id` and `request`: {error}", path=path, line=number) from error
         world.mention(attributes.namespace)
         result = ask(plugin, attributes, world.cluster, time=world.time_of(plugin, time))
         world.take_effects(result)

@@ -199,7 +199,7 @@ class _Scanner(Struct, frozen=True, dict=True):
         kind = GroupVersionKind(*split_api_version(str(obj.get("apiVersion") or "")), str(obj.get("kind")))
         served = self._cluster.discovery.of_kind(kind)
         if served is None:
-            return f"{kind.kind} of {kind.api_version} is no kind that is known"
+            return f"{kind.kind} of {kind.api_version} is not a known kind"
         if kind.kind in _NEVER:
             return f"{kind.kind} is written by components alone"
         user, is_shown = self._writer(served, obj)

@@ -151,7 +151,7 @@ KINDS: list[tuple[str, Attributes, list[str]]] = [
     ("other labels", pod("x", {"a": "b"}), ["all 1", "all 2", "by namespace 1"]),
     ("object", pod("x", {}, "web"), ["all 1", "all 2", "by namespace 1", "by object 1"]),
     ("name", pod("web", SYSTEM), ["all 1", "by name 1"]),
-    ("a label that is no text", pod("x", {"system": ["?"]}), ["all 1"]),
+    ("a label that is not a string", pod("x", {"system": ["?"]}), ["all 1"]),
     ("labels not known", pod("x", Missing("namespaceObject", "not recorded")), ["all 1"]),
     ("cluster scope", NODE, ["all 1", "all 2", "by namespace 1"]),
 ]

@@ -15,7 +15,7 @@ from tests.support.cel_env import plain
 
 ASSIGNABLE: list[tuple[str, Type, Value, bool]] = [
     ("a text", STRING, "x", True),
-    ("a number is no text", STRING, 1, False),
+    ("a number is not a string", STRING, 1, False),
     ("a bool is no int", INT, True, False),
     ("a uint is no int", INT, Uint(1), False),
     ("a uint", UINT, Uint(1), True),
@@ -27,7 +27,7 @@ ASSIGNABLE: list[tuple[str, Type, Value, bool]] = [
     ("a map by its first entry", map_type(STRING, INT), {"k": 1, "l": "x"}, True),
     ("a map with other keys", map_type(STRING, INT), {1: 1}, False),
     ("a map with other values", map_type(STRING, INT), {"k": "x"}, False),
-    ("a map is no list", list_type(DYN), {}, False),
+    ("a map is not a list", list_type(DYN), {}, False),
 ]
 
 

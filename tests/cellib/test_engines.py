@@ -72,7 +72,7 @@ ROWS = [
     ("a bool is no number", "object.a == 1", {"a": True}, '{"bool": false}'),
     ("a bool is no element", "object.a in [1, 2]", {"a": True}, '{"bool": false}'),
     ("doubles equal ints", "object.a == 1", {"a": 1.0}, '{"bool": true}'),
-    ("a text is no list", "object.a.all(x, true)", {"a": "abc"}, "got 'types.String', expected iterable type"),
+    ("a text is not a list", "object.a.all(x, true)", {"a": "abc"}, "got 'types.String', expected iterable type"),
     ("a list has no fields", "has(object.a.b)", {"a": ["b"]}, "unsupported index type 'string' in list"),
     ("a text has no fields", "has(object.a.b)", {"a": "b"}, '{"bool": false}'),
     ("text by index", "object.a[0] == 'b'", {"a": "b"}, "no such key: 0"),

@@ -101,8 +101,8 @@ def test_a_set_that_holds_policies_of_kyverno(tmp_path: Path, beside: list[str],
 
 MALFORMED: dict[str, Any] = {
     "filters that are no list": {"match": {"any": 1}},
-    "a filter that is no object": {"match": {"any": [1]}},
-    "a validation that is no object": {"validate": 1, "match": {"resources": {"kinds": ["Pod"]}}},
+    "a filter that is not an object": {"match": {"any": [1]}},
+    "a validation that is not an object": {"validate": 1, "match": {"resources": {"kinds": ["Pod"]}}},
     "filters by name": {"exclude": {"any": {"a": 1}}, "match": {"resources": {"kinds": ["Pod"]}}},
     "a rule that is a number": 1,
     "a rule that is null": None,

@@ -155,7 +155,7 @@ def test_pruned(name: str, tmp_path: Path) -> None:
 
 SELECTORS = {
     "none": ("", "--prune: give a selector of labels, such as `app.kubernetes.io/instance=cert-manager`"),
-    "no selector": ("a b", "--prune: `a b` is no selector of labels: found 'b', expected an operator"),
+    "no selector": ("a b", "--prune: `a b` is not a label selector: found 'b', expected an operator"),
 }
 
 

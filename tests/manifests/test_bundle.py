@@ -240,12 +240,12 @@ REFUSED = {
     "no object": (
         {"bundle.yaml": VALUES},
         "bundle.yaml",
-        "bundle.yaml:1:1: is no object of Kubernetes: `apiVersion` and `kind` not set",
+        "bundle.yaml:1:1: is not a Kubernetes object: `apiVersion` and `kind` not set",
     ),
     "no mapping": (
         {"bundle.yaml": "- 1\n"},
         "bundle.yaml",
-        "bundle.yaml:1:1: is no object of Kubernetes: it is no mapping",
+        "bundle.yaml:1:1: is not a Kubernetes object: it is not a mapping",
     ),
     "no name": (
         {"bundle.yaml": "apiVersion: v1\nkind: Pod\n"},
@@ -268,7 +268,7 @@ REFUSED = {
     "labels that are none": (
         {"bundle.yaml": NAMESPACE.replace("{team: a}", "[a]")},
         "bundle.yaml",
-        "bundle.yaml:1:1: Namespace `web`: `metadata.labels` is no mapping of texts",
+        "bundle.yaml:1:1: Namespace `web`: `metadata.labels` is not a mapping of strings",
     ),
     "a definition without versions": (
         {
@@ -289,7 +289,7 @@ REFUSED = {
         {"prod/kustomization.yaml": "resources: [../base]\n", "base/policy.yaml": POLICY},
         "",
         (
-            "DIR/prod/kustomization.yaml: this kustomization lists `../base`, which is no manifest or folder below it: `kustomize build DIR/prod | replay "
+            "DIR/prod/kustomization.yaml: this kustomization lists `../base`, which is not a manifest or folder below it: `kustomize build DIR/prod | replay "
             "run LOG --apply -` renders it"
         ),
     ),

@@ -31,7 +31,7 @@ REFUSED = [
     ("no apiVersion", f"{POLICY}---\nkind: ClusterPolicy\n", 5, NO_OBJECT),
     ("a YAML list", "- apiVersion: kyverno.io/v1\n  kind: ClusterPolicy\n", 1, NO_OBJECT),
     ("metadata of another type", "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: 3\n", 1, NO_OBJECT),
-    ("an item that is no object", "apiVersion: v1\nkind: List\nitems: [1]\n", 1, NO_OBJECT),
+    ("an item that is not an object", "apiVersion: v1\nkind: List\nitems: [1]\n", 1, NO_OBJECT),
     ("items of another type", "apiVersion: v1\nkind: List\nitems: {a: b}\n", 1, NO_OBJECT),
 ]
 

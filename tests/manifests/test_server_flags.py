@@ -103,7 +103,7 @@ REFUSED = [
             '"--default-not-ready-toleration-seconds" flag: strconv.ParseInt: parsing "PodSecurity": invalid syntax'
         ),
     ),
-    ("kind: Pod\nspec: [kube-apiserver]", "is no manifest of its kind"),
+    ("kind: Pod\nspec: [kube-apiserver]", "is not a manifest of its kind"),
     (
         "--admission-control=AlwaysAdmit --enable-admission-plugins=Priority",
         "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive",

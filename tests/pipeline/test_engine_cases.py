@@ -16,10 +16,10 @@ LINES = [
     ("made up", f'{{"id": "a", "synthetic": true, "request": {REQUEST}}}', PhaseRequests("a", {"uid": "u"}, {"uid": "u"}, synthetic=True)),
 ]  # fmt: skip
 BROKEN = [
-    ("no JSON", "{", "is no case: unexpected end of data"),
-    ("no request", '{"id": "a"}', "is no case with `id` and `request`, `mutating` or `validating`"),
-    ("no id", f'{{"request": {REQUEST}}}', "is no case: 'id'"),
-    ("a list", "[]", "is no case: 'list' object has no attribute 'get'"),
+    ("no JSON", "{", "is not a case: unexpected end of data"),
+    ("no request", '{"id": "a"}', "is not a case with `id` and `request`, `mutating` or `validating`"),
+    ("no id", f'{{"request": {REQUEST}}}', "is not a case: 'id'"),
+    ("a list", "[]", "is not a case: 'list' object has no attribute 'get'"),
 ]
 
 

@@ -119,12 +119,12 @@ def test_what_is_no_object_of_its_kind_is_undetermined(tmp_path: Path) -> None:
     ("config", "message"),
     [
         ("limits: []", "unknown field `limits`: known are plugin, "),
-        ("objects: 3", "`objects` is no list"),
-        ("objects: [3]", "`objects[0]` is no object with `metadata`"),
+        ("objects: 3", "`objects` is not a list"),
+        ("objects: [3]", "`objects[0]` is not an object with `metadata`"),
         ("plugin: PodSecurity", "is of plugin `PodSecurity`, not `EventRateLimit`"),
         ("configuration: {limits: 3}", "`configuration` is not of EventRateLimit: "),
         ("configuration: {}", "limits: Invalid value: null: must not be empty"),
-        ("", "is no mapping with "),
+        ("", "is not a mapping with "),
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_one_line(tmp_path: Path, config: str, message: str) -> None:

@@ -231,7 +231,7 @@ def _decoded(body: bytes, encoding: str) -> bytes:
     try:
         data = stream.decompress(body, LARGEST_BODY + 1)
     except zlib.error as error:
-        raise _Answer(HTTPStatus.BAD_REQUEST, "the body is no gzip") from error
+        raise _Answer(HTTPStatus.BAD_REQUEST, "the body is not gzip") from error
     _require_size(len(data))
     if not stream.eof:
         raise _Answer(HTTPStatus.BAD_REQUEST, "the body is cut off")

@@ -47,7 +47,7 @@ def read_kubescape(path: Path, loader: PolicyLoader) -> CaseFile:
         raise CaseError(f"there is no directory {_TEMPLATES}/ above it", path=str(path))
     document = _only(path)
     if not isinstance(document.value, list):
-        raise document.error("", "is no list of tests")
+        raise document.error("", "is not a list of tests")
     suite = _Suite(document, library, {str(path)}, loader)
     cases = tuple(suite.case(index, value) for index, value in enumerate(document.value))
     return CaseFile(str(path), FORM, cases, tuple(sorted(suite.files)))

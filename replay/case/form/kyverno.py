@@ -98,7 +98,7 @@ class _Test(Struct, frozen=True):
     ) -> Case:
         policy, verdict_text = str(result["policy"]), str(result.get("result") or result.get("status") or "")
         if verdict_text not in _VERDICTS and verdict_text != _WARN:
-            raise self.document.error(f"results[{index}].result", f"`{verdict_text}` is no result")
+            raise self.document.error(f"results[{index}].result", f"`{verdict_text}` is not a result")
         name = (resource.get("metadata") or {}).get("name", "")
         operation = Operation(result.get("operation") or Operation.CREATE)
         deleted = operation is Operation.DELETE

@@ -109,7 +109,7 @@ def _patch(document: CaseDocument, text: JSON) -> tuple[JSON, ...]:
     try:
         return tuple(decode_json(base64.b64decode(str(text), validate=True)))
     except (binascii.Error, orjson.JSONDecodeError, TypeError, ValueError) as error:
-        raise document.error("response.patch", f"is no base64 of a JSON patch: {error}") from error
+        raise document.error("response.patch", f"is not base64 of a JSON patch: {error}") from error
 
 
 # A request as an `AdmissionReview` of `admission.k8s.io/v1`, with the decision as its response.

@@ -256,7 +256,7 @@ class PolicyException(Struct, frozen=True):
             return False
         expiry = parse_timestamp(self.spec.expires_at)
         if expiry is None:
-            raise UndeterminedError(f"exception {self.key}: `{self.spec.expires_at}` is no time")
+            raise UndeterminedError(f"exception {self.key}: `{self.spec.expires_at}` is not a time")
         if isinstance(now, Missing):
             raise UndeterminedError(f"exception {self.key} expires at {self.spec.expires_at}, and {now.reason}")
         return (now.seconds, now.nanos) > (expiry.seconds, expiry.nanos)

@@ -173,7 +173,7 @@ def _of_place(key: _Key, place: Place, test: _Test) -> Outcome:
 def _of_items(field: str, place: Place, test: _Test) -> Formula:
     """Return a condition about one field of each list item. Items without it are skipped. Without a list it is false."""
     if place.type is not Type.LIST:
-        raise UnsaidError(f"{place.path} is no list")
+        raise UnsaidError(f"{place.path} is not a list")
     item = place.item("item")
     own = item.field(field)
     return all_of(place.exists, test.items(place.default("[]"), "item", own.exists, own.plain, own.type))
@@ -224,10 +224,10 @@ class _Test(Struct, frozen=True):
         """Return the values that a membership operator lists."""
         if isinstance(self.value, list):
             if any(isinstance(each, dict | list) or each is None for each in self.value):
-                raise UnsaidError(f"the value of `{self.name}` is no list of texts")
+                raise UnsaidError(f"the value of `{self.name}` is not a list of strings")
             return [sprint(each) for each in self.value]
         if not isinstance(self.value, str) or self.name.lower() in ("in", "notin"):
-            raise UnsaidError(f"the value of `{self.name}` is no list")
+            raise UnsaidError(f"the value of `{self.name}` is not a list")
         try:
             orjson.loads(self.value)
         except orjson.JSONDecodeError:
@@ -295,7 +295,7 @@ def _key(written: JSON, variables: Variables) -> _Key:
         raise UnsaidError("the key of a condition is not one variable")
     inner = found[0].removeprefix("{{").removesuffix("}}").strip()
     if "{" in inner or "@" in inner:
-        raise UnsaidError(f"`{inner}` is no plain path")
+        raise UnsaidError(f"`{inner}` is not a plain path")
     try:
         return _of_node(parse(inner), inner, variables)
     except JMESPathError:
@@ -306,18 +306,18 @@ def _of_node(node: Node, shown: str, variables: Variables) -> _Key:
     if node.kind is Kind.OR:
         left, right = node.children
         if right.kind is not Kind.LITERAL:
-            raise UnsaidError(f"`{shown}` has a default that is no literal")
+            raise UnsaidError(f"`{shown}` has a default that is not a literal")
         key = _of_node(left, shown, variables)
         if key.text or key.fixed is not None:
             return key  # who asks, and for what, is never empty
         if key.has_default or key.items or key.place is None:
-            raise UnsaidError(f"`{shown}` is no plain path with a default")
+            raise UnsaidError(f"`{shown}` is not a plain path with a default")
         return _Key(key.place, right.value, has_default=True)
     if node.kind is Kind.PROJECTION and node.children[1].kind is Kind.FIELD:
         left = node.children[0]
         key = _of_node(left.children[0] if left.kind is Kind.FLATTEN else left, shown, variables)
         if key.place is None or key.items:
-            raise UnsaidError(f"`{shown}` is no plain path")
+            raise UnsaidError(f"`{shown}` is not a plain path")
         return _Key(key.place, items=node.children[1].value)
     return _of_path(path_fields(node, shown), shown, variables)
 
@@ -328,7 +328,7 @@ def path_fields(node: Node, shown: str) -> list[str]:
         return [str(node.value)]
     if node.kind is Kind.SUBEXPRESSION:
         return [*path_fields(node.children[0], shown), *path_fields(node.children[1], shown)]
-    raise UnsaidError(f"`{shown}` is no plain path")
+    raise UnsaidError(f"`{shown}` is not a plain path")
 
 
 def _of_path(fields: list[str], shown: str, variables: Variables) -> _Key:

@@ -105,7 +105,7 @@ def literal(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(literal, value))}]"
     if not isinstance(value, str):
-        raise UnsaidError(f"`{value}` is no text, whole number or boolean")
+        raise UnsaidError(f"`{value}` is not a string, an integer or a boolean")
     return f"'{''.join(_escaped(each) for each in value)}'"
 
 

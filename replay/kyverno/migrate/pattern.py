@@ -356,4 +356,4 @@ def _check_keys(pattern: dict[str, Any]) -> None:
         if any(map(has_wildcard, value)):
             raise UnsaidError(f"a key of `{name}` has wildcards")
         if not all(isinstance(each, str) for each in value.values()):
-            raise UnsaidError(f"a value of `{name}` is no text, and Kyverno leaves it out")
+            raise UnsaidError(f"a value of `{name}` is not a string, and Kyverno leaves it out")

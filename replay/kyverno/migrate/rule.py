@@ -61,10 +61,10 @@ def _loop(loop: Mapping[str, Any], variables: Variables) -> list[Outcome]:
 
 def _list(place: Place, loop: Mapping[str, Any], variables: Variables) -> Outcome:
     if place.type is not Type.LIST:
-        raise UnsaidError(f"{place.path} is no list")
+        raise UnsaidError(f"{place.path} is not a list")
     element = place.item(_ELEMENT)
     if element.type is not Type.OBJECT:
-        raise UnsaidError(f"{place.path} is no list of objects")
+        raise UnsaidError(f"{place.path} is not a list of objects")
     own = replace(variables, element=element)
     met = Outcome(TRUE)
     if loop.get("preconditions") is not None:
@@ -106,7 +106,7 @@ def _lists(expression: str, variables: Variables) -> list[Place]:
 
 def _place(fields: Sequence[str], expression: str, variables: Variables) -> Place:
     if tuple(fields[:2]) != ("request", "object") or len(fields) == 2:
-        raise UnsaidError(f"`{expression}` is no list of the object")
+        raise UnsaidError(f"`{expression}` is not a list of the object")
     root = variables.reading.object
     place = Place(root, root, variables.schemas)
     for field in fields[2:]:

@@ -61,7 +61,7 @@ def _check(wanted: Mapping[str, str], expressions: Any) -> None:
             if not values:
                 raise SelectorError(f"values of `{operator}` are empty")
         elif operator not in ("Exists", "DoesNotExist") or values:
-            raise SelectorError(f"`{operator}` is no operator, or takes no values")
+            raise SelectorError(f"`{operator}` is not an operator, or takes no values")
         for value in values:
             _check_value(str(value))
 
@@ -69,14 +69,14 @@ def _check(wanted: Mapping[str, str], expressions: Any) -> None:
 def _check_key(key: str) -> None:
     prefix, slash, name = key.rpartition("/")
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
-        raise SelectorError(f"`{key}` is no key of a label")
+        raise SelectorError(f"`{key}` is not a label key")
     if slash and (not _PREFIX.fullmatch(prefix) or len(prefix) > _LONGEST_PREFIX):
-        raise SelectorError(f"`{key}` is no key of a label")
+        raise SelectorError(f"`{key}` is not a label key")
 
 
 def _check_value(value: str) -> None:
     if value and (not _NAME.fullmatch(value) or len(value) > _LONGEST_NAME):
-        raise SelectorError(f"`{value}` is no value of a label")
+        raise SelectorError(f"`{value}` is not a label value")
 
 
 def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

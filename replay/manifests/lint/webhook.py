@@ -93,8 +93,8 @@ def lint_own_namespace(loaded: LoadedObject, context: LintContext) -> Iterator[S
         needed = [each.resource for each in _NEEDED if _matches(webhook, each) and _is_asked(webhook, namespace, each)]
         if needed:
             message = (
-                f"it is asked about {', '.join(needed)} of its own namespace `{namespace}`, and with failurePolicy Fail "
-                "they are denied until it answers: once it is down, it cannot start again; exempt the namespace with a "
+                f"the API server calls it for {', '.join(needed)} of its own namespace `{namespace}`, and failurePolicy Fail "
+                "denies them while it is down, so it cannot start again: exempt the namespace with a "
                 f"namespaceSelector on `{_NAME_LABEL}`"
             )
             yield warned(loaded, catalogue.OWN_NAMESPACE, message, f"webhooks[{index}].rules")

@@ -290,7 +290,7 @@ def read_server_flags(path: Path, version: KubernetesVersion) -> ServerFlags:
     try:
         words = _words_of(path)
     except (AttributeError, TypeError) as error:
-        raise ManifestError("is no manifest of its kind", path=str(path)) from error
+        raise ManifestError("is not a manifest of its kind", path=str(path)) from error
     try:
         return ServerFlags(str(path), parse_flags(words, version))
     except FlagError as error:

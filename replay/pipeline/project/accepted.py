@@ -46,7 +46,7 @@ def _entry(document: CaseDocument, number: int, value: JSON) -> Acceptance:
     try:
         day = date.fromisoformat(expires) if expires is not None else None
     except ValueError as error:
-        raise fields.error("expires", f"is no day such as 2026-12-31: `{expires}`") from error
+        raise fields.error("expires", f"is not a day such as 2026-12-31: `{expires}`") from error
     line = document.position(f"accepted[{number}]").line
     namespace, workload = fields.optional_text("namespace"), fields.optional_text("workload")
     return Acceptance(

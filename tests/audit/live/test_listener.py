@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[int, str, bytes, dict[str, Any]]] = {
         {},
     ),
     "a list of something else": (400, f"{EXPECTED}: Expected `object`, got `int`", listed(items=[1]), {}),
-    "no gzip": (400, "the body is no gzip", listed(), {"headers": GZIP}),
+    "no gzip": (400, "the body is not gzip", listed(), {"headers": GZIP}),
     "half a gzip": (400, "the body is cut off", gzip.compress(listed())[:-9], {"headers": GZIP}),
     "too large": (413, "a batch has at most 0 MiB", listed() + b" " * 5000, {}),
     "too large when it is decompressed": (

@@ -286,13 +286,13 @@ _REASONS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "a list that is calculated",
         {"validate": _loop("keys(request.object.spec)", pattern={"image": "a"})},
         {},
-        "`keys(request.object.spec)` is no plain path",
+        "`keys(request.object.spec)` is not a plain path",
     ),
     (
         "elements that are no objects",
         {"validate": _loop("request.object.metadata.finalizers", pattern="a")},
         {},
-        "metadata.finalizers is no list of objects",
+        "metadata.finalizers is not a list of objects",
     ),
     (
         "elements that cannot be evaluated, with a failure policy that ignores errors",
@@ -341,7 +341,7 @@ _REASONS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "a function",
         {"validate": _deny("{{ length(request.object.spec.containers) }}", "GreaterThan", 1)},
         {},
-        "`length(request.object.spec.containers)` is no plain path",
+        "`length(request.object.spec.containers)` is not a plain path",
     ),
     (
         "CEL about deletions",

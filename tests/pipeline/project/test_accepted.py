@@ -61,7 +61,7 @@ REFUSED = [
     ("an unknown field", f"{HEAD}  - {{policy: p, reason: r, until: never}}\n", "4:35: unknown field `until`; known are policy, "),
     ("no policy", f"{HEAD}  - {{reason: r}}\n", "4:5: `policy` is missing: which policy is meant to deny"),
     ("no reason", f"{HEAD}  - {{policy: p}}\n", "4:5: `reason` is missing: why it is meant to be denied"),
-    ("no day", f"{HEAD}  - {{policy: p, reason: r, expires: soon}}\n", "4:37: `expires` is no day such as 2026-12-31: `soon`"),
+    ("no day", f"{HEAD}  - {{policy: p, reason: r, expires: soon}}\n", "4:37: `expires` is not a day such as 2026-12-31: `soon`"),
     ("no list", "apiVersion: replay/v1\nkind: AcceptedFindings\naccepted: all\n", "3:11: `accepted` is to be a list"),
     ("no YAML", "a: [", "2:1: yaml: "),
 ]  # fmt: skip
