@@ -292,6 +292,7 @@ def _mutate(admitters: Sequence[Admitter], side: Side) -> _Mutation:
     """Run the mutating phase of one set: all plugins, and once more if one of them asks for it."""
     value = side.original.object
     refused = False
+    # `reinvoker.Admit` runs the chain twice at most. A change in the second pass does not cause a third.
     for reinvoke in (False, True):
         again = False
         for admitter in admitters:
@@ -317,6 +318,7 @@ def _validate(
         for index, decision in enumerate(validator(objects, asking, live)):
             if live[index]:
                 parts[index].append(decision)
+                # `chainAdmissionHandler.Validate` returns the error of the first plugin that refuses.
                 live[index] = not decision.denials
     return parts
 
@@ -423,6 +425,7 @@ def _laid_over(overlay: Overlay, original: Attributes, attributes: Attributes, l
     if overlay.is_empty:
         return Side(original, attributes, lister)
     namespace = attributes.namespace_object
+    # Policies read the namespace from the attributes and plugins from the lister, so that both need the overlay.
     if attributes.namespace and namespace is not None:
         namespace = overlay.over(("", "Namespace"), ("", attributes.namespace), namespace)
     if namespace is not attributes.namespace_object:

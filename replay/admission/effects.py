@@ -50,6 +50,7 @@ class Changes(Struct):
 
     def is_same(self, old: Object, new: Object) -> bool:
         """Return whether two states are equal in all known parts."""
+        # The patch is needed again for the report, so that it replaces a comparison here.
         if isinstance(old, dict) and isinstance(new, dict):
             return not self(old, new)
         return is_same(old, new)

@@ -73,6 +73,7 @@ def collect_params(
     """
     if api_resource is None or param_ref is None:
         return NO_PARAMS
+    # The checks, their order and their texts are those of `generic.CollectParams`.
     if not api_resource.namespaced:
         if param_ref.namespace:
             return ParamsError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
@@ -114,6 +115,7 @@ def _find(
 def _select(objects: Sequence[JSON | PartialObject], selector: Selector) -> list[JSON | PartialObject] | Missing:
     """Return the objects that a selector matches, or `Missing` if a label that it needs is unknown."""
     selected = []
+    # One unknown label makes the whole selection unknown, because the number of evaluations depends on it.
     for obj in objects:
         labels = labels_of(obj)
         if isinstance(labels, Missing):

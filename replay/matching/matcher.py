@@ -123,6 +123,7 @@ class Criteria:
 
     def _match_list(self, rules: Sequence[Rule], request: RequestClass, name: str) -> MatchResult:
         """Return the match of the first rule: by the request's own resource first, then by its equivalents."""
+        # Two loops, as in `matchesResourceRules`: any rule for the request's own resource wins over an equivalent one.
         for rule in rules:
             if matches_rule(rule, request.key) and _matches_name(rule, name):
                 return Match(request.key.resource, request.kind)

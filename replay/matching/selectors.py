@@ -83,8 +83,10 @@ def _meets(key: str, operator: str, values: tuple[str, ...]) -> Callable[[str | 
         raise MatchSelectorError(errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]")
     accepted = frozenset(values)
     if operator in ("=", "in"):
+        # None stands for an absent label, which is in no set (`Requirement.Matches`).
         return lambda value: value in accepted
     if operator == "notin":
+        # An absent label satisfies `notin`, as in `Requirement.Matches`.
         return lambda value: value not in accepted
     if operator == "exists":
         return lambda value: value is not None

@@ -137,6 +137,7 @@ class Mutator:
             return MutateResult(value, errors=(matched.error,), shown=shown)
         if not matched.matches:
             return MutateResult(value, shown=shown)
+        # A deletion has no object, and `dispatchInvocations` calls no patcher without one.
         if value is None:
             return MutateResult(None, matched=True, shown=shown)
         result = self._mutate(inputs, value, patcher, shown, observer)
@@ -164,6 +165,7 @@ class Mutator:
         matched = match_conditions(self._match_conditions, evaluation, self._policy.failure_policy)
         if observer is not None:
             observer.conditions(self._compiler, self._match_conditions, inputs_seen, matched)
+        # The reason of an unknown match names parts of this object, so it is not kept for others.
         if projected is not None and not matched.unknown:
             self._matches.remember(key, matched)
         return matched
@@ -187,6 +189,7 @@ class Mutator:
                     observer.mutation(self._compiler, compiled, inputs.with_object(value, shown))
                 change = self._change(mutation, compiled, inputs, value, shown, patcher)
                 mutated: Object | Unknown = change if isinstance(change, Unknown) else patch_partially(value, change)
+            # The server notes such an error and goes on with the next mutation (`addConfigError`).
             except MutationError as error:
                 errors.append(str(error))
                 continue

@@ -58,6 +58,7 @@ def check_object(value: JSON) -> None:
     """Raise `StatusError` for a value that is not an object."""
     if not isinstance(value, dict):
         raise internal_error(
+            # The text is that of `json.SimpleMetaFactory.Interpret`, which decodes into an anonymous struct.
             f"couldn't get version/kind; json parse error: json: cannot unmarshal array into {_TYPE_META}"
         )
 
@@ -165,6 +166,7 @@ class ObjectPatchers:
 
         `lister` shows the definition of a custom kind.
         """
+        # Definitions change only for custom kinds, so that built-in kinds need no lister.
         if kind in self._builtin:
             return self._builtin[kind]
         custom = self._schemas.is_custom(kind)

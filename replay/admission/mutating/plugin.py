@@ -73,6 +73,7 @@ class Invocation(Struct, frozen=True):
         if self.param is not None:
             param = self.param.value if isinstance(self.param, PartialObject) else self.param
             metadata = param.get("metadata") or {}
+        # `keyFor` fills its fields PolicyUID and BindingUID with names and namespaces, not with UIDs.
         return self.hook.policy.name, self.binding.name, f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
 
 
@@ -156,6 +157,7 @@ class MutatingAdmission:
 
     def candidates(self, attributes: Attributes, lister: Lister) -> tuple[tuple[Planned, ...], ...] | None:
         """Return for each set the policies that may match, None if there are none. The plugin ignores DELETE."""
+        # The handler of the plugin lists only Create, Update and Connect (`NewPlugin`).
         return None if attributes.operation is Operation.DELETE else self._index.candidates(attributes, lister)
 
     def request(self, attributes: Attributes, lister: Lister, changes: Changes) -> MutatingRequest:
@@ -315,6 +317,8 @@ class _Pass:
                 invocations += self._invocations(hook)
             else:
                 invocations += [Invocation(hook, binding, match, None, None) for binding in planned.bindings]
+        # Without an invocation the server calls no delegate (`policyDispatcher.Dispatch`), so the last output stays as
+        # it was.
         if invocations:
             # Another plugin changed the object since the first pass (`IsOutputChangedSinceLastPolicyInvocation`).
             if self._reinvoke and not self._request.changes.is_same(self._again.last_output, self._object):
@@ -322,8 +326,10 @@ class _Pass:
             try:
                 for invocation in invocations:
                     self._invoke(invocation)
+            # A status error is returned alone: `dispatchInvocations` drops the errors that it has collected.
             except _RefusedError as refused:
                 self._denials = [refused.denial]
+            # `dispatchOne` sets Dirty for every applied mutation, so even one without a change asks for a second pass.
             if self._dirty:
                 self._again.require()
                 self._should_reinvoke = True

@@ -249,6 +249,7 @@ def _run_phase(  # noqa: PLR0913, PLR0917 - what a phase is asked with
 ) -> tuple[PhaseResult | None, Object]:
     """Run one phase; return None and record the reason if an input is unknown."""
     try:
+        # Each access to a method makes a new bound method, so that `is` would never hold.
         mutates = phase == plugin.admit
         return phase_result(phase, attributes, cluster, time, mutates=mutates)
     except UnknownInputError as error:

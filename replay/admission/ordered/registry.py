@@ -23,12 +23,14 @@ from replay.kube.discovery import APIResource, Discovery
 from replay.kube.overlay import objects_by_kind
 from replay.matching.rules import ANY
 
+# The server runs these after the webhooks (`AllOrderedPlugins`, `pkg/kubeapiserver/options/plugins.go`).
 _LAST: Final = ("ResourceQuota", "AlwaysDeny")
 BUILTIN_PLUGINS: Final = tuple(BuiltinPlugin(each) for each in PLUGINS)
 ALL_ORDERED_PLUGINS: Final[tuple[AdmissionPlugin, ...]] = (
     *(each for each in BUILTIN_PLUGINS if each.name not in _LAST),
     MutatingAdmissionPolicyPlugin(),
     WebhookPlugin("mutating"),
+    # `rest.BeforeCreate` validates an object before `Store.Create` calls validating admission.
     CustomResourcePlugin(),
     ValidatingAdmissionPolicyPlugin(),
     WebhookPlugin("validating"),

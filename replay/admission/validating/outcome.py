@@ -165,6 +165,7 @@ class OutcomeCollector:
             elif annotation.action is AuditAnnotationAction.UNKNOWN:
                 self._unknown(policy, binding, annotation.unknown)
                 self._unknown_keys.add(f"{policy.name}/{annotation.key}")
+            # `dispatcher.Dispatch` denies for such an error even if the binding's actions do not include Deny.
             elif annotation.action is AuditAnnotationAction.ERROR:
                 decision = PolicyDecision(Action.DENY, DecisionEvaluation.ERROR, annotation.error or "")
                 self._deny(policy, binding, decision, None)
@@ -187,6 +188,7 @@ class OutcomeCollector:
         return Decision(
             verdict=Verdict.UNDETERMINED if self._undetermined else verdict,
             denials=tuple(self._denials),
+            # The server writes each warning once (`recorder.AddWarning`).
             warnings=tuple(dict.fromkeys(self._warnings)),
             audit_annotations=annotations,
             undetermined=tuple(self._undetermined),
@@ -199,6 +201,7 @@ class OutcomeCollector:
         more = f" (and {others} more)" if others else ""
         reason = f"`{first.path}` is not known: {first.reason}{more}"
         self._undetermined[Undetermined(policy.name, name, reason, first.path, first.fix)] = None
+        # The annotation lists all failures in one value, so that one uncertain failure makes the whole list uncertain.
         if binding is None or "Audit" in binding.validation_actions:
             self._failures_are_certain = False
 
@@ -227,6 +230,7 @@ class OutcomeCollector:
         """Record a denial of the request."""
         name = binding.name if binding else ""
         is_error = decision.evaluation is DecisionEvaluation.ERROR
+        # Decisions about errors have no reason, and `dispatcher.Dispatch` then takes Invalid.
         reason = decision.reason or DEFAULT_REASON
         self._denials.append(_denial(policy.name, name, index, decision.message, reason, is_error=is_error))
 

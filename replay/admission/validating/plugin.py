@@ -261,6 +261,7 @@ class ValidatingAdmission:
         if plans is None:
             return [ADMITTED] * len(objects)
         first = _Request(self, HookWalk(self.walker, attributes.with_object(objects[0]), lister))
+        # Sets whose mutations agree share one object, so identity finds it and nothing is compared.
         requests = {id(objects[0]): first}
         for value in objects[1:]:
             if id(value) not in requests:
@@ -304,6 +305,7 @@ def _decided(plan: _ValidationPlan, request: _Request, first: _Request) -> Decis
     """Return the decision about one set's object, with the denials that its mutation causes or prevents."""
     if request is first:
         return first.dispatch(plan)
+    # The decision without the set's own mutation is the reference that shows what the mutation caused or prevented.
     plain = first.dispatch(plan)
     return with_mutation_effects(request.dispatch(plan), plain)
 
@@ -371,6 +373,7 @@ class _Request:
 
     def _dispatch_bindings(self, hook: Hook, match: Match, outcome: OutcomeCollector) -> None:
         """Evaluate all bindings of a matching policy."""
+        # As in `dispatcher.Dispatch`, a paramKind that does not exist counts only after the policy has matched.
         params = self._walk.params(hook)
         if isinstance(params, ParamsError):
             outcome.configuration_error(hook.policy, None, params.message)
@@ -380,6 +383,7 @@ class _Request:
             return
         has_annotations = bool(hook.policy.audit_annotations)
         if has_annotations:
+            # One collector serves all bindings, because the server joins their values under one key.
             outcome.begin_annotations()
         for bound in hook.bindings:
             self._dispatch_binding(hook, bound, match, params, outcome)
@@ -400,6 +404,7 @@ class _Request:
         else:
             possible = OutcomeCollector(self._admission.version)
             self._evaluate(hook, bound, match, params, possible)
+            # Collected values must reach the outcome before `is_empty` looks at it.
             possible.publish_annotations(hook.policy)
             if not possible.is_empty:
                 outcome.undetermined(hook.policy, bound.binding, (by_binding.unknown,))
@@ -424,6 +429,7 @@ class _Request:
 
         INVARIANT: `_params` keeps the parameters alive, so that no other object of the request can have their ids.
         """
+        # `NO_PARAMS` holds only None, whose identity is never reused.
         if params is not NO_PARAMS:
             self._params.extend(params)
         observer = self._walk.observer
@@ -467,6 +473,7 @@ def with_mutation_effects(mutated: Decision, plain: Decision) -> Decision:
 
 def _without(denials: Iterable[Denial], other: Decision) -> tuple[Denial, ...]:
     """Return the denials whose policy certainly does not deny in the other decision."""
+    # A policy that is undetermined in the other decision may deny there too, so that its denial proves nothing.
     there = {(each.policy, each.binding) for each in other.denials}
     there |= {(each.policy, each.binding) for each in other.undetermined}
     return tuple(each for each in denials if (each.policy, each.binding) not in there)

@@ -28,6 +28,7 @@ from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import FailurePolicy, ValidatingAdmissionPolicy, Validation
 
+# `celconfig.MaxEvaluatedMessageExpressionSizeBytes`.
 MAX_MESSAGE_BYTES = 5 * 1024
 _MOST_RESULTS = 1024
 """Number of cached results of a policy. Messages may name objects, so the number of results has no other limit."""
@@ -163,11 +164,13 @@ class Validator:
         conditions = tuple([shared[each].value for each in self.match_conditions])
         if None in conditions:
             return None
+        # One false condition decides alone, so that all such requests share one key.
         if False in conditions:
             return (False,)
         truths = [shared[each].value for each in self.validations]
         values = (*conditions, *truths)
         if False in truths:
+            # The message of a true validation is never shown. Without it in the key, more requests share a result.
             texts = zip(truths, self._messages, strict=True)
             values += tuple([shared[each].value for truth, each in texts if truth is False and each is not None])
         if self.has_annotations:
@@ -215,7 +218,9 @@ class Validator:
         validations = policy.validations()
         results: list[Evaluated | None] = []
         for compiled in self.validations:
+            # An expression that does not compile is not evaluated, so that it costs nothing.
             evaluated = None if compiled.error else validations.evaluate(compiled)
+            # `ForInput` fails as a whole if the budget is exceeded, so that the results so far are lost.
             if evaluated is not None and evaluated.out_of_budget:
                 return self._error(str(evaluated.error))
             results.append(evaluated)
@@ -226,6 +231,7 @@ class Validator:
         else:
             return NO_DECISION
         annotations = self._annotate(policy)
+        # An exceeded budget of the annotations replaces all decisions, even denials (`validator.Validate`).
         if isinstance(annotations, str):
             return self._error(annotations)
         if not annotations and all(decision.action is Action.ADMIT for decision in decisions):
@@ -249,6 +255,7 @@ class Validator:
         messages = self._evaluate_messages(results, policy, validations)
         decisions = []
         for index, (compiled, evaluated) in enumerate(zip(self.validations, results, strict=True)):
+            # The order of `validator.Validate`: an error of the expression, then one of all messages, then the value.
             error = _error_of(compiled, evaluated)
             if error is not None:
                 decision = error_decision(self.failure_policy, error)
@@ -333,6 +340,7 @@ def audit_annotation(
     if evaluated.unknown:
         return PolicyAuditAnnotation(key, AuditAnnotationAction.UNKNOWN, unknown=evaluated.unknown)
     value = trim_space(evaluated.value) if isinstance(evaluated.value, str) else ""
+    # An annotation is a string or null, and null publishes nothing.
     if not value:
         return PolicyAuditAnnotation(key, AuditAnnotationAction.EXCLUDE)
     return PolicyAuditAnnotation(key, AuditAnnotationAction.PUBLISH, value)
@@ -348,6 +356,7 @@ def _message(value: Any) -> str:
     if not isinstance(value, str):
         return ""
     text = trim_space(value)
+    # Go's `len` counts bytes, so that the limit is one of bytes too.
     return "" if "\n" in text or len(text.encode("utf-8", "surrogatepass")) > MAX_MESSAGE_BYTES else text
 
 

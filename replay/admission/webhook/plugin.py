@@ -91,6 +91,8 @@ def validate(
         if observer is not None and answer is not None:
             observer.called(hook, answer)
         if isinstance(answer, Denial):
+            # `ShouldCallHook` runs for all webhooks before the first call, so that its error discards the calls found
+            # so far.
             return Effects(denials=[answer], undetermined=effects.undetermined)
         if isinstance(answer, Missing):
             unknown(effects, hook, "whether it is called", answer)
@@ -193,6 +195,7 @@ class MutatingWebhookPlugin:
             # A mutating webhook that denies ends the phase. The following webhooks are not called.
             if effects.denials:
                 break
+            # Identity is cheap and usually decides. Only a changed object is compared.
             if attributes.object is not original and not equal(original, attributes.object):
                 self._require()
                 changed = True
@@ -261,6 +264,7 @@ class MutatingWebhookPlugin:
             effects.denials.append(internal_failure(invocation, reply.undecodable_patch))
             return attributes.object
         if reply.error:
+            # `callAttrMutatingHook` writes this annotation in a `defer`, so that a failed call leaves it too.
             effects.audit_annotations[key] = _annotation(invocation, mutated=False)
             _failed(invocation, reply, key, effects)
             return attributes.object
@@ -288,6 +292,7 @@ class MutatingWebhookPlugin:
                 effects.denials.append(Denial(*names, error.message, error.reason, error.code, of_webhook=True))
         mutated = after is not original and not equal(original, after)
         effects.audit_annotations[key] = _annotation(invocation, mutated=mutated)
+        # `addPatchAnnotation` notes every applied patch, even one without a change.
         if after is not original:
             patch = {"patch": list(answer.patch), "patchType": "JSONPatch"}
             effects.audit_annotations[f"patch.{key.removeprefix('mutation.')}"] = _annotation(invocation, **patch)

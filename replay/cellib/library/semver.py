@@ -75,7 +75,9 @@ def parse_version(text: str) -> SemanticVersion:
     parts = text.split(".", 2)
     if len(parts) != 3:
         raise EvalError("No Major.Minor.Patch elements found")
+    # The parser reads major and minor before it looks at the rest, so that their errors come first.
     major, minor = _component(parts[0], "major"), _component(parts[1], "minor")
+    # The build is cut off first, because it may contain a hyphen.
     rest, plus, build = parts[2].partition("+")
     patch, minus, pre = rest.partition("-")
     numbers = (major, minor, _component(patch, "patch"))
@@ -131,6 +133,7 @@ def normalized(text: str) -> str:
 
 
 def _without_zeros(part: str) -> str:
+    # Go's `len` counts bytes, and a part of one byte keeps its zero.
     if len(part.encode("utf-8", "surrogateescape")) < 2:
         return part
     stripped = part.lstrip("0")

@@ -97,6 +97,7 @@ def _precision(precision: str | None, verb: str | None) -> int:
         problem = "could not find end of precision specifier"
     elif not precision:
         problem = 'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
+    # The length goes first, because `int` refuses very long texts.
     elif len(precision.lstrip("0")) > 19 or int(precision[-19:]) > _INT64_MAX:
         problem = (
             f'error while converting precision to integer: strconv.Atoi: parsing "{precision}": value out of range'
@@ -145,6 +146,7 @@ def _map_text(value: Value, steps: Steps) -> str:
         if kind not in ("string", "bool", "int", "uint"):
             raise EvalError(f"no formatting function for map key of type {kind}")
         entries.append((_literal(key, steps), _literal(find(value, key)[1], steps)))
+    # Go compares bytes. Code points would order texts that are not UTF-8 differently.
     entries.sort(key=lambda entry: entry[0].encode("utf-8", "surrogateescape"))
     return "{" + joined(", ", (f"{key}:{text}" for key, text in entries)) + "}"
 

@@ -54,6 +54,7 @@ class ServiceAccount(Plugin):
             return None
         spec = review.object["spec"]
         if MIRROR in annotations_of(review.object):
+            # Mirror pods stay as they are: a kubelet deletes one whose spec is not its own (`Plugin.Admit`).
             return self.validate(review)
         spec.update(with_account(spec))
         account = _account(review, spec["serviceAccountName"])

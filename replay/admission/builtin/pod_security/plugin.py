@@ -349,6 +349,7 @@ def _is_significant(pod: JSON, old: JSON) -> bool:
     for field in ("containers", "initContainers"):
         if _images(new_spec, field) != _images(old_spec, field):
             return True
+    # Reversed, so that the first of several equal names wins, as in the server's loop.
     there = {each.get("name"): each.get("image") for each in reversed(old_spec.get("ephemeralContainers") or [])}
     debugging = new_spec.get("ephemeralContainers") or ()
     return any(each.get("name") not in there or each.get("image") != there[each.get("name")] for each in debugging)

@@ -134,6 +134,7 @@ class ResourceQuota(Plugin):
         resource = attributes.resource.group_resource
         key = str(resource), attributes.namespace, attributes.name
         if attributes.operation is Operation.CREATE and not attributes.subresource:
+            # A name may be used again, so each creation settles anew whether this object was charged.
             (self._refused.add if refused else self._refused.discard)(key)
             self._ended.discard(key)
         if attributes.dry_run or not attributes.namespace or resource in IGNORED:
