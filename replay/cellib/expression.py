@@ -156,6 +156,7 @@ class ExpressionCompiler:
         while pending:
             text = pending.pop()
             names = _VARIABLE.findall(text)
+            # The text may name a variable indirectly or by an escaped name, which the pattern does not find.
             if text.count(VARIABLES) != len(names) or any("__" in name for name in names):
                 return set(self.variables)
             more = (self.variables.keys() & names) - needed
@@ -191,6 +192,7 @@ class ExpressionCompiler:
         shapes = [(compiled.kind, shape_of(each, lambda _node, _bound: None)) for each in operands]
         is_shared = any(shape in self._operands for shape in shapes)
         for shape in shapes:
+            # None notes that the operand was seen once. It gets an object of its own only if it is seen again.
             self._operands.setdefault(shape, None)
         if not is_shared:
             return ()

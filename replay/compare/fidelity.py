@@ -160,6 +160,7 @@ class Fidelity(Tally):
 
     def add(self, other: Self) -> None:
         """Add the counts of another part of the log. In any order of merging, the first disagreements by `seq` stay."""
+        # `Tally.add` sums numbers, but this one is a maximum.
         most_failures = max(self.most_failures, other.most_failures)
         super().add(other)
         self.most_failures = most_failures

@@ -249,6 +249,7 @@ def _denials(
     if refusal is not None and refusal.policy in open_policies:
         return
     denial = None if refusal is None or refusal.webhook else refusal
+    # Reversed, so that the first denial of a policy stays, which is the one that the client sees.
     replayed = {each.policy: each.message for each in reversed(decision.denials)}
     if denial is None:
         if refusal is None:
@@ -447,6 +448,7 @@ def _cause(each: Evidence, history: PolicyHistory, *, is_written: bool) -> str:
     if story is PolicyState.NEVER or (story is PolicyState.SERVERS and each.sign is Sign.ABSENT):
         return _CAUSES[story]
     if story in (PolicyState.CAME, PolicyState.WENT, PolicyState.CHANGED):
+        # 0 stands for an end of the log, where no change was seen.
         if history.start - RELOAD <= each.time <= history.end + RELOAD and history.start and history.end:
             return _cause_of_change(each.policy, is_written=is_written)
         if story is PolicyState.CHANGED:

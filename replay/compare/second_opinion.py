@@ -92,6 +92,7 @@ class SecondOpinion:
         for each in self._policies:
             assert each.policy.match_constraints is not None
             match = request.match(self._matcher.criteria(each.policy.match_constraints))
+            # The bindings are in the version that was sent, so that policies that match another version are left out.
             if isinstance(match, Match) and match.unknown is None and match.resource == attributes.resource:
                 converted = converted or {name: json_to_cel(value) for name, value in bindings.items()}
                 each.compare(audit_id, bindings, converted, opinions)

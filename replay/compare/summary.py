@@ -185,6 +185,7 @@ class Cell(Tally):
         self.first = min(self.first, other.first) if self.count else other.first
         self.last = max(self.last, other.last)
         self.count += other.count
+        # Most parts bring no earlier example, and the merge is then skipped.
         if not self.is_full or _place(other.examples[0]) < _place(self.examples[-1]):
             merged = [*self.examples, *other.examples]
             self.examples = heapq.nsmallest(MAX_EXAMPLES, merged, key=_place)
@@ -247,6 +248,7 @@ class Summary(Tally):
 
     def _count_gaps(self, outcome: Outcome) -> None:
         for name, decision in (("current", outcome.current), ("candidate", outcome.candidate)):
+            # A set, because several bindings may lack the same input for one request.
             for gap in {Gap(u.policy, u.path, u.reason, u.fix) for u in decision.undetermined}:
                 self.gaps[name, gap] += 1
 

@@ -62,6 +62,7 @@ def _validate_validating_policy(policy: JSON, expressions: Expressions) -> Itera
     for index, validation in enumerate(validations):
         yield from _validate_validation(validation, f"spec.validations[{index}]", expressions)
     if len(annotations) > _MAX_AUDIT_ANNOTATIONS:
+        # The error prints the internal Go type, whose fields have their Go names.
         internal = [{"Key": item["key"], "ValueExpression": item["valueExpression"]} for item in annotations]
         limit = f"must not have more than {_MAX_AUDIT_ANNOTATIONS} auditAnnotations"
         yield invalid("spec.auditAnnotations", internal, limit)

@@ -362,6 +362,7 @@ class _Search:
             answers = []
             for formulas in formulas_list:
                 answers.append(self._ask_one(state, direction, formulas, pick(formulas), most))
+                # Each question may take its whole time limit, so that a few open ones end the search.
                 open_kinds = sum(answer is Satisfiability.UNKNOWN for answer in answers)
                 if direction.witness is not None or open_kinds >= _MOST_OPEN:
                     break

@@ -94,6 +94,7 @@ class Cluster:
         self._keys: dict[tuple[str, str], dict[ObjectKey, ObjectRef | None]] = {}
         for key_at_place, key in self._written():
             self._keys.setdefault(key_at_place[:2], {})[key_at_place] = key
+        # None says that only the snapshot has the object, so that the log has no writes to it.
         for key_at_place in self._objects:
             self._keys.setdefault(key_at_place[:2], {}).setdefault(key_at_place, None)
         self._histories: dict[ObjectKey, History] = {}

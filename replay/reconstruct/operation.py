@@ -55,6 +55,7 @@ def operations_of(
         return (Operation.DELETE,)
     if exchange.succeeded:
         return _CREATE if record.code == CREATED else _UPDATE
+    # A write that creates its object does not fail with 404 because the object is missing.
     if record.code == NOT_FOUND or not _may_create(exchange):
         return _UPDATE
     operations = _by_history(exchange, history)

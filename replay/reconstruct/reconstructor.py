@@ -217,6 +217,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
         # A single record may lack the kind, or the name that was generated.
         kind = next(filter(None, [each.parent_kind for each in exchanges]), None)
         name = next(filter(None, [each.record.name for each in exchanges]), "")
+        # The log gives a request for a Namespace its own name as namespace.
         namespace = "" if first.resource == "namespaces" else first.namespace
         first_state = (
             self.cluster.in_workspace(first.workspace).snapshot_object(kind.group, kind.kind, namespace, name)

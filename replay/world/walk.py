@@ -353,6 +353,7 @@ class _ObjectWalk:
             yield ServerAnswer(NOT_SENT, left_by(owner.presence, step), causing_request=owner.causing_request)
         elif step.namespace.is_absent:
             yield self._without_namespace(step, controls=controls)
+        # The plugin NamespaceLifecycle refuses a creation in a terminating namespace (`Lifecycle.Admit`).
         elif step.namespace.is_terminating and is_creation:
             yield ServerAnswer(NOT_SENT if controls else FORBIDDEN, branch.state)
         elif branch.state is None and not step.lookups_differ:
@@ -421,6 +422,7 @@ class _ObjectWalk:
             return ServerAnswer(NOT_SENT, GONE)
         if step.fails_anyway:
             return ServerAnswer(step.logged, GONE)
+        # `handlers.ConnectResource` runs admission before it looks up the pod, so that a denial comes before a 404.
         if step.exchange.is_connect and step.decisions[1].denials:
             return ServerAnswer(denied(step.decisions[1]), GONE)
         return ServerAnswer(ABSENT, GONE)

@@ -104,6 +104,7 @@ def _precedes(left: Value, right: Value, steps: Steps) -> bool:
     steps.take(1)
     try:
         return compare(left, right) < 0
+    # Go compares with `== types.IntNegOne`, so that an error, as for NaN, means not less.
     except EvalError:
         return False
 

@@ -79,6 +79,7 @@ def _computed(operation: Callable[[Quantity, Quantity], Quantity]) -> Implementa
         other = (
             right.quantity
             if isinstance(right, QuantityValue)
+            # The server makes the quantity of an int in this format (`resource.NewQuantity`).
             else Quantity(right, format=QuantityFormat.DECIMAL_EXPONENT)
         )
         try:

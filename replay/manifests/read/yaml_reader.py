@@ -81,12 +81,14 @@ def resolve_scalar(text: str, tag: str, *, implicit: bool) -> _YAMLValue:
 
 
 def _resolve(text: str, tag: str) -> tuple[str, _YAMLValue]:
+    # The Go reader looks up words only after these characters, so that `<<` as a value stays text.
     if text in _WORDS and (not text or text[0] in "yYnNtTfFoO~.+-"):
         return _WORDS[text]
     if text.startswith("."):
         return (_FLOAT, float(text)) if _GO_FLOAT.fullmatch(text) and _is_finite(text) else (_STR, text)
     if not text or text[0] not in "+-0123456789":
         return _STR, text
+    # The Go reader takes only untagged text, or text with this tag, for a date.
     if tag in ("", _TIMESTAMP) and _DATE_TIME.fullmatch(text):
         return _TIMESTAMP, text
     return _number(text)
@@ -275,6 +277,7 @@ def _compose(document: bytes) -> _Event | None:
             parser.get_event()  # the end of the document, which may be a syntax error
             _check_depth(deepest)
             return root
+        # Checked while reading, so that a hostile document is not composed to its end.
         _check_depth(deepest, _MAX_SERVER_DEPTH)
 
 
@@ -460,6 +463,7 @@ class _Decoder:
         if source in self._expanding:
             raise self._error(source, f"yaml: anchor '{source.text}' value contains itself")
         self._expanding.append(source)
+        # Go counts the alias and then the mapping that it names: `decoder.unmarshal` is called for both.
         self._count()
         self._fill(table, target)
         self._expanding.pop()

@@ -95,6 +95,7 @@ class _Parser(Struct):
         name, has_value, value = text.partition("=")
         if not name or name.startswith("-"):
             raise FlagError(f"bad flag syntax: --{text}")
+        # `WordSepNormalizeFunc` lets `_` stand for `-` in the names of flags.
         flag = self.flags.get(name.replace("_", "-"))
         if flag is None:
             raise FlagError(f"unknown flag: --{name}")
@@ -110,6 +111,7 @@ class _Parser(Struct):
             flag = next((each for each in self.flags.values() if each.shorthand == letter), None)
             if flag is None:
                 raise FlagError(f"unknown shorthand flag: '{letter}' in -{shorthands}")
+            # Like pflag, `-v=` without more takes `=` itself as the value (`FlagSet.parseSingleShortArg`).
             if len(rest) > 1 and rest[0] == "=":
                 self._set(flag, rest[1:])
             elif flag.alone:
@@ -160,6 +162,7 @@ def _duration_problem(value: str) -> str:
 def _number_problem(kind: str, value: str) -> str:
     """Return `strconv`'s error for an integer in any base, or ""."""
     text = f"strconv.Parse{kind}: parsing {quote(value)}"
+    # `strconv.ParseUint` accepts no sign.
     if _NUMBER.fullmatch(value) is None or (kind == "Uint" and not value[0].isdigit()):
         return f"{text}: invalid syntax"
     try:

@@ -337,6 +337,7 @@ class Job(Struct, frozen=True, dict=True):
         def decisions(request: ReplayRequest, lister: Lister) -> list[Decision]:
             current, candidate = as_far_as_reached(request, decide_both(request, lister))
             shown_decision = shown(request, candidate)
+            # Equal decisions stay one object, because later stages compare by identity.
             return [shown_decision if current is candidate else current, shown_decision]
 
         def shown(request: ReplayRequest, decision: Decision) -> Decision:

@@ -202,6 +202,7 @@ class KeptWalks:
         current, candidate, *earlier = self._units
         sets = (current, *earlier) if is_earlier else (current, candidate)
         all_acting, mutating = [], []
+        # The digest must not depend on the order of a set.
         for requests in sorted(trace.decided):
             acting = [[each for each in of_set if each.selects(requests)] for of_set in sets]
             all_acting.append((requests, [[unit.digest for unit in of_set] for of_set in acting]))
@@ -242,6 +243,7 @@ class KeptWalks:
         """Return the request of a note, or None if the file has none."""
         if not 0 <= note.block < len(self._file.blocks):
             return None
+        # One block is decoded at a time. Walks are read in the order of their blocks (`place`).
         if self._read[0] != note.block:
             self._read = note.block, rows_of(self._file.blocks[note.block])
         rows = self._read[1]
@@ -281,6 +283,7 @@ class KeptWalks:
             result = _RESULT.decode(entry.result)
         except msgspec.MsgspecError:
             return None
+        # The walk is saved again, because the file of this run replaces the old one.
         self._put(entry._replace(trace=self._number(self._file.traces[entry.trace].trace)))
         walked = Walked(consequences=result.consequences, owners=result.owners, refused=result.refused)
         return ObjectWalk(identity, entry.since, walked)

@@ -308,6 +308,7 @@ def _spread(stage: _Stage, first: Wave) -> None:
     walked = set[str]()
     owners: dict[str, list[OwnerChange]] = {}
     owning = ownership.owning
+    # An object is walked after its owners, because its walk reads how they differ.
     for depth in range(ownership.deepest + 1):
         now = frozenset(keys - walked - ownership.deeper(keys, depth))
         walked |= now

@@ -130,6 +130,7 @@ class _Walk:
             self.root.numbers[value] = None
             return known(Int(integer(value)))
         if isinstance(value, float):
+            # The solver computes with rational numbers, which have no NaN and no infinity.
             if value != value or value in {float("inf"), float("-inf")}:  # noqa: PLR0124 - NaN
                 return known(Opaque("literal", ("double", str(value))))
             return known(Double(rational(Fraction(value))))
@@ -293,6 +294,7 @@ def _compared(
 def _index(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     one, key = (walk.value(each, scope) for each in operands)
     if any(isinstance(case, PolicyVariables) for _, case in one.cases):
+        # A new object each time: nothing is known of the result, not even that equal keys give equal results.
         return walk.make.result("variables", (object(),), None)
     return _strict(walk, one, key, optional=False)
 

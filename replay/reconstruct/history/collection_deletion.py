@@ -120,6 +120,7 @@ def settled(effects: Sequence[Effect]) -> list[Effect]:
             own = effect.uid or earlier
             if later is not None and own and later.uid != own:
                 effect.kind = EffectKind.GONE
+            # A state from the time of the request may be older than the deletion, so that it proves nothing.
             elif later is not None and later.uid == own and later.start >= effect.end and _is_alive(later):
                 continue
         certain.append(effect)

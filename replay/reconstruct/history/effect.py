@@ -187,6 +187,7 @@ def _deletion(exchange: Exchange, effect: Effect) -> Effect:
     elif exchange.shape is BodyShape.OTHER and isinstance(exchange.response.json, dict):
         effect.kind = EffectKind.GONE
         details = exchange.response.json.get("details")
+        # `Store.finalizeDelete` names the UID of the removed object in the Status.
         effect.uid = str((details or {}).get("uid") or effect.uid)
     return effect
 

@@ -78,6 +78,7 @@ class History:
         if snapshot is not None and not (trusted and _shows_only_creation(effects, snapshot)):
             effects.append(_from_snapshot(snapshot, clock, alone=trusted and not effects))
         self.effects = settled(_ordered([*effects, *collected]))
+        # `settled` reads the last effect, so that a history without effects is settled at no time.
         self._end = BEFORE if self.effects else NEVER
         self._index: dict[int, int] = {}
         """Positions of effects by the identity of their exchanges, which the effects keep alive."""
@@ -87,6 +88,7 @@ class History:
             if effect.exchange is not None:
                 self._index[id(effect.exchange)] = index
             if effect.revision is not None:
+                # An update that removes its object repeats the revision that it found. Only the first effect stored it.
                 self._by_revision.setdefault(effect.revision, index)
 
     def index_of(self, exchange: Exchange) -> int | None:
@@ -262,6 +264,7 @@ class History:
         pod), which its answer shows. Null if the object was absent all the time, None if the log does not show it.
         """
         places = self.window(start, end)
+        # Before its creation in the log the object did not exist, so that the state before need not be known.
         if places[0] < 0 and (len(places) == 1 or not self._is_creation(0)):
             return self.at(start, end)
         states: list[Known | Missing] = []

@@ -80,6 +80,7 @@ class OldObjects(Struct, frozen=True):
             raced = isinstance(state, Known) and state.value and self.history.is_evicted_meanwhile(exchange)
             return possibly_evicted(state) if isinstance(state, Known) and raced else state
         at = revision(exchange.response.metadata) if exchange.succeeded and exchange.concerns_parent else None
+        # A write that changed nothing answers with the revision that it found.
         repeated = self.history.index_at_revision(at) if at is not None else None
         if repeated is not None:
             return self.history.after(repeated)
@@ -94,6 +95,7 @@ class OldObjects(Struct, frozen=True):
             named = revision(exchange.response.metadata)
         if named is not None:
             state = self._at_revision(exchange, named)
+            # A success found exactly this version, so that its response may still show it. A failure shows nothing.
             if not isinstance(state, Missing) or not exchange.succeeded:
                 return state
         # Only a trusted history counts here: nothing in the response confirms it.
@@ -208,6 +210,7 @@ class OldObjects(Struct, frozen=True):
             state = self._with_revision(shown, last)
             return state if _won_the_removal(metadata) else _lost_the_removal(state, last)
         if not isinstance(last, Missing) and last.value is not None:
+            # The deletion of a namespace also sets its phase to Terminating (`REST.Delete` of namespaces).
             phase = [("status", "phase")] if exchange.record.resource == "namespaces" else []
             ignored = (*_WRITTEN_BY_ALL, *_DELETION, FINALIZERS, *phase, *(hole.path for hole in last.holes))
             if self.trusted and agrees(last.value, shown.value, ignored):
@@ -381,6 +384,7 @@ def deletion_began_before(metadata: dict[str, JSON], received: int) -> bool:
     at = metadata.get("deletionTimestamp")
     if not isinstance(at, str):
         return False
+    # The deletionTimestamp is the end of the grace period (`rest.BeforeDelete`).
     asked_at = datetime.fromisoformat(at).timestamp() - (metadata.get("deletionGracePeriodSeconds") or 0)
     return asked_at < received // MICROSECONDS
 
@@ -394,6 +398,7 @@ def _before_deletion(exchange: Exchange, shown: Known) -> Known:
     for path in _DELETION:
         state = state.without(path)
     generation = get(shown.value, _GENERATION)
+    # `rest.BeforeDelete` increments only a generation that is set.
     if isinstance(generation, int) and generation > 0:
         state = state.with_value(_GENERATION, generation - 1)
     if get(shown.value, FINALIZERS):

@@ -97,6 +97,7 @@ def managers_after(exchange: Exchange, old: Known, new: Known, schemas: Schemas)
     schema, kind = _schema_of(exchange, schemas)
     atom, writer = _atoms().atom_for(schema), writer_of(exchange)
     if old.value is None:
+        # A creation is compared with the empty Go object, whose JSON has the fields that Go never omits.
         empty: JSON = {"apiVersion": kind.api_version, "kind": kind.kind}
         live, managers = empty if schemas.is_custom(kind) else round_trip(schema, empty), _NOBODY
     else:

@@ -51,6 +51,7 @@ def strategic_merge(schema: Schema, original: Map, patch: Map) -> Map:
         name = key.removeprefix(_DELETE)
         if value is None:
             after.pop(name, None)
+        # `mergeMap` merges only values of one type. Otherwise the patch replaces the value.
         elif name in after and type(after[name]) is type(value) and isinstance(value, dict | list):
             field = _field(schema, name)
             if isinstance(value, list):

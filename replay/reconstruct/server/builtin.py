@@ -152,6 +152,7 @@ def _with_scheduling(pod: Known, scheduling: JSON, overhead: JSON) -> Known:
     if overhead and not own.get("overhead"):
         fields["overhead"] = overhead
     if selector := scheduling.get("nodeSelector"):
+        # A conflict of the two selectors is refused, so that the order of this merge does not matter.
         fields["nodeSelector"] = {**selector, **(own.get("nodeSelector") or {})}
     tolerations = own.get("tolerations") or []
     if more := [each for each in scheduling.get("tolerations") or () if each not in tolerations]:
@@ -216,6 +217,7 @@ def _with_pod_plugins(
 ) -> Known:
     """Return a pod after the plugins that change pods, in their order."""
     namespace = exchange.record.namespace
+    # The stored object shows what the plugins added, whatever the state of their objects was.
     shown = exchange.response.json if exchange.succeeded and exchange.shape is BodyShape.OBJECT else None
     if creating and "LimitRanger" not in undone:
         pod = with_limits(pod, namespace, shown, lister)

@@ -306,6 +306,7 @@ def _open_without_old(exchange: Exchange) -> list[Hole]:
         ("metadata", "deletionTimestamp"),
         ("metadata", "deletionGracePeriodSeconds"),
     ]
+    # The server copies the UID only into a body without one (`rest.BeforeUpdate`).
     if not get(exchange.request.json, _UID):
         paths.append(_UID)
     if exchange.record.subresource != "status":
