@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from replay.gatekeeper.cel_template import CELTemplate, CELTemplateError
-from replay.gatekeeper.rego.ast import Module, Ref, Scalar, Var
+from replay.gatekeeper.rego.ast import Module, Ref, Scalar, Term, Var
 from replay.gatekeeper.rego.lexer import RegoError
 from replay.gatekeeper.rego.parser import UnsupportedRegoError, parse_module
 from replay.gatekeeper.rego.program import Program, SourceModule
@@ -278,21 +279,38 @@ def _check_references(module: Module, file: str) -> None:
         )
 
 
-def _is_allowed(ref: Ref) -> bool:
-    first = ref.operands[0] if ref.operands else None
+def _is_allowed(ref: Ref | Var) -> bool:
+    first = ref.operands[0] if isinstance(ref, Ref) and ref.operands else None
     return isinstance(first, Scalar) and first.value in ("inventory", _LIBRARY)
 
 
-def _text(ref: Ref) -> str:
-    return "data" + "".join(
-        f".{part.value}" if isinstance(part, Scalar) and isinstance(part.value, str) else "[_]" for part in ref.operands
-    )
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value.isidentifier() and value.isascii()
 
 
-def _data_references(node: Any) -> Iterator[Ref]:
-    if isinstance(node, Ref) and isinstance(node.head, Var) and node.head.name == "data":
-        yield node
-    if isinstance(node, tuple):
+def _text(term: Term) -> str:
+    match term:
+        case Var():
+            return "_" if term.name.startswith("$") else term.name
+        case Scalar():
+            return json.dumps(term.value)
+        case Ref():
+            return _text(term.head) + "".join(
+                f".{part.value}" if isinstance(part, Scalar) and _is_name(part.value) else f"[{_text(part)}]"
+                for part in term.operands
+            )
+    return "_"
+
+
+def _data_references(node: Any) -> Iterator[Ref | Var]:
+    """Return the references to `data`, except those inside of other references, which Gatekeeper does not check."""
+    if isinstance(node, Ref):
+        if isinstance(node.head, Var) and node.head.name == "data":
+            yield node
+    elif isinstance(node, Var):
+        if node.name == "data":
+            yield node
+    elif isinstance(node, tuple):
         for part in node:
             yield from _data_references(part)
     elif isinstance(node, msgspec.Struct):

@@ -53,6 +53,8 @@ NUMBERED = (
     .replace("kinds: [Pod]", "kinds: [Service]")
 )
 
+DISALLOWED = "invalid ConstraintTemplate: invalid data references: check refs failed on module {{template}}: errors ({}):\ndisallowed ref {}\n"
+
 ROWS = {
     "a list element with a number as key": (
         NUMBERED.replace("{value: 1}", "{value: {port: 80, name: http}}"),
@@ -87,11 +89,19 @@ ROWS = {
             "expression 'params.x == 1': compilation failed: ERROR: <input>:1:1: undeclared reference to 'params' (in container '')\n | params.x == 1\n | ^",
         ],
     ),
+    "Rego that assigns to data": (
+        TEMPLATE + REGO.replace("BODY", "data := 1"),
+        [(1, "error", "ConstraintTemplate/rule"), DISALLOWED.format(1, "data")],
+    ),
+    "references to other data": (
+        TEMPLATE + REGO.replace("BODY", 'data["foo-bar"].x[y] == data; y := input[data.foo]'),
+        [(1, "error", "ConstraintTemplate/rule"), DISALLOWED.format(2, 'data["foo-bar"].x[y]\ndisallowed ref data')],
+    ),
     "Rego that is not supported": (
-        TEMPLATE + REGO.replace("BODY", "data.inventory == data"),
+        TEMPLATE + REGO.replace("BODY", "input[data.foo] == 1"),
         [
             (14, "warning", "ConstraintTemplate/rule"),
-            "its requests are undetermined: template:3: unsupported: a reference to all of data",
+            "its requests are undetermined: template:3: unsupported: a reference to all of data.foo",
         ],
     ),
     "a bad location": (

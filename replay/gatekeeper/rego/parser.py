@@ -130,7 +130,12 @@ class _ModuleParser(TermParser):
             if head.value is None and head.key is None and head.arguments is None:
                 raise self.error("var cannot be used for rule name", head.line)
             rule = Rule(head, (Literal_(Scalar(value=True, line=head.line), head.line),))
+        line = self.token.line
         rule = Rule(rule.head, rule.body, otherwise=self._else_rules(head))
+        is_constant = isinstance(head.key, Scalar)
+        if rule.otherwise is not None and head.key is not None and not (is_constant and self.is_v1):
+            where = "multi-value rules" if head.is_set or is_constant else "rules with variables in head"
+            raise self.error(f"else keyword cannot be used on {where}", line)
         found = [rule]
         while not self.is_v1 and self.kind == "{" and rule.otherwise is None:
             found.append(

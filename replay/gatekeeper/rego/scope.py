@@ -68,11 +68,14 @@ class Scope:
         if head.arguments is not None:
             for argument in head.arguments:
                 for name in variables_of(argument):
+                    if name == "input":
+                        text = "args must not shadow input (use a different variable name)"
+                        raise RegoError(head.line, text, "rego_compile_error", self.file)
                     names[name] = self._fresh(name)
                     declared[name] = _ARGUMENT
             arguments = tuple(self.term(argument, names) for argument in head.arguments)
         otherwise = None if rule.otherwise is None else self.rule(rule.otherwise)
-        body, names = self.body(rule.body, names, declared)
+        body, names = self.body(rule.body, names, declared, used=(head.key, head.value))
         key = None if head.key is None else self.term(head.key, names)
         value = None if head.value is None else self.term(head.value, names)
         new = Head(head.name, head.line, arguments, key, value, head.is_set, head.is_assigned)
@@ -83,11 +86,17 @@ class Scope:
         return f"{name}#{self._count}"
 
     def body(
-        self, body: tuple[Literal_, ...], outer: Names, arguments: Mapping[str, str] | None = None
+        self,
+        body: tuple[Literal_, ...],
+        outer: Names,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        used: tuple[Term | None, ...] = (),
     ) -> tuple[tuple[Literal_, ...], Names]:
         """Return a body with its names resolved, and the names that are visible after it.
 
-        `arguments` are those of a function, which its own body cannot declare again.
+        `arguments` are those of a function, which its own body cannot declare again. `used` are the terms outside of
+        the body that can use its variables. Raises RegoError for a variable of `some` that nothing uses.
         """
         names = dict(outer)
         declared = dict(arguments or {})
@@ -98,7 +107,16 @@ class Scope:
         found = []
         for literal in body:
             found += self._literal(literal, names, declared)
+        for literal in body:
+            if isinstance(literal.expression, SomeDeclaration):
+                for name in literal.expression.names:
+                    if not _mentions(tuple(found), names[name]) and not _mentions(used, name):
+                        raise self._unused(name, literal.line)
         return tuple(found), names
+
+    def _unused(self, name: str, line: int) -> RegoError:
+        shown = "_" if name.startswith("$") else name
+        return RegoError(line, f"declared var {shown} unused", "rego_compile_error", self.file)
 
     def _literal(self, literal: Literal_, names: Names, declared: dict[str, str]) -> list[Literal_]:
         expression: Any = literal.expression
@@ -128,8 +146,7 @@ class Scope:
                 body = self.body(expression.body, inner)[0]
                 for declared_name in (key_name, value_name):
                     if declared_name and not declared_name.startswith("_") and not _mentions(body, declared_name):
-                        name = declared_name.split("#")[0]
-                        raise RegoError(literal.line, f"declared var {name} unused", "rego_compile_error", self.file)
+                        raise self._unused(declared_name.split("#")[0], literal.line)
                 new = Every(key_name, value_name, collection, body)
             case NegatedBody():
                 new = NegatedBody(self.body(expression.body, names)[0])
@@ -199,7 +216,7 @@ class Scope:
                 for name in own:
                     if name not in inner and name not in self.globals and name not in ("input", "data"):
                         inner[name] = self._fresh(name)
-                body, inner = self.body(term.body, inner)
+                body, inner = self.body(term.body, inner, used=(term.key, term.value))
                 key = None if term.key is None else self.term(term.key, inner)
                 return Comprehension(term.kind, key, self.term(term.value, inner), body, term.line)
         raise AssertionError(term)

@@ -48,6 +48,40 @@ def test_the_language(row: Any) -> None:
         assert found == row["answer"]
 
 
+_HEAD = 'violation[{"msg": "m"}] { '
+
+
+@pytest.mark.parametrize(
+    ("rego", "error"),
+    [
+        (_HEAD + "some i }", "2: rego_compile_error: declared var i unused"),
+        (_HEAD + "some _; input.a[_] }", "2: rego_compile_error: declared var _ unused"),
+        (_HEAD + "\n  input.a\n  some i, j; i = 1 }", "4: rego_compile_error: declared var j unused"),
+        (_HEAD + "x := [1 | some i] }", "2: rego_compile_error: declared var i unused"),
+        (_HEAD + "some i; x := [1 | some i; input[i]] }", "2: rego_compile_error: declared var i unused"),
+        (_HEAD + "some i; x := [i | input[i]]; x[_] }", None),
+        ("violation[i] { some i; input.a[i] }", None),
+        (
+            _HEAD + "f(1) }\nf(x) = y { some y; y = x }\nf(x) { some z; x }",
+            "4: rego_compile_error: declared var z unused",
+        ),
+        (
+            _HEAD + "f(1) }\nf([input]) { true }",
+            "3: rego_compile_error: args must not shadow input (use a different variable name)",
+        ),
+        (_HEAD + "true } else = 1 { true }", "2: rego_parse_error: else keyword cannot be used on multi-value rules"),
+        (
+            _HEAD + 'p.a }\np[x] = 1 { x := "a" } else = 2 { true }',
+            "3: rego_parse_error: else keyword cannot be used on rules with variables in head",
+        ),
+        (_HEAD + '"abc"[0] }', "2: rego_parse_error: illegal ref (head cannot be string)"),
+    ],
+)
+def test_refusals_in_the_words_of_opa(rego: str, error: str | None) -> None:
+    want: dict[str, Any] = {"result": []} if error is None else {"compile": f"template:{error}"}
+    assert _answer({"rego": "package template\n" + rego, "input": {}}) == want
+
+
 _UNENDED = "expected } to end template string expression"
 
 
