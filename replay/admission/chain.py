@@ -163,6 +163,7 @@ class Chain:
                 objects = _seen(asking, mutations)
                 admitted = _admitted(mutations, objects, asking)
             return Made(_decisions(admitted, objects, validating, asking), admitted)
+        # Objects come from logs of any origin. An unexpected form costs one verdict and does not end the run.
         except UNFORESEEN as error:
             return Made([_undecided(error)] * self._sets, None)
 

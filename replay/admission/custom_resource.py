@@ -119,8 +119,10 @@ def _broken(node: _SchemaNode, rule: Mapping[str, JSON], version: KubernetesVers
     """Return the server's message for a broken rule, None if the rule is kept. Raise UnknownRuleError."""
     text = str(rule.get("rule") or "").strip()
     uses_old = _OLD in text
+    # A rule about `oldSelf` is a transition rule. Without an old value the server does not evaluate it.
     if not text or (uses_old and node.old is _ABSENT and not rule.get("optionalOldSelf")):
         return None
+    # With ratcheting, a rule that reads only the new value is not evaluated for an unchanged one.
     if node.is_unchanged and not uses_old:
         return None
     program = _program(text, version)

@@ -127,6 +127,7 @@ def _restrict(names: dict[str, Value], group: str) -> None:
     if group == _UNAUTHORIZED:
         names.pop("authorizer", None)
         names.pop("authorizer.requestResource", None)
+    # The server evaluates match conditions without a namespace (`matchconditions.matcher.Match`).
     if group == _MATCHING:
         names["namespaceObject"] = None
 

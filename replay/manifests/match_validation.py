@@ -63,6 +63,7 @@ def _validate_annotations(annotations: dict[str, str], path: str) -> Iterator[Fi
         # Unlike labels, annotations may have upper case in the prefix of their keys (`ValidateAnnotations`).
         for problem in qualified_name(key.lower()):
             yield invalid(path, key, problem)
+    # Go's `len` counts bytes.
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MAX_ANNOTATION_BYTES:
         yield too_long(path, _MAX_ANNOTATION_BYTES)
 
@@ -120,6 +121,7 @@ def _validate_manager(manager: str, path: str) -> Iterator[FieldError]:
         yield too_long(path, _MAX_MANAGER_BYTES)
     for at, character in enumerate(manager):
         if not character.isprintable():
+            # `range` over a Go string counts bytes.
             offset = len(manager[:at].encode())
             yield invalid(path, manager, f"invalid character U+{ord(character):04X} (at position {offset})")
 

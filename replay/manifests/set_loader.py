@@ -111,6 +111,7 @@ class SetObjects(Struct, frozen=True):
         return SetObjects(
             static=_replaced(self.static, added.static),
             api=_replaced(api, added.api or ()),
+            # The hash is that of the directory, to which added objects do not belong.
             hashes={} if added.static else self.hashes,
             origins={**self.origins, **added.origins},
             server=self.server.with_added(added.server),

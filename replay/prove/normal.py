@@ -88,6 +88,7 @@ class _Reader:
                     node.type_name,
                     tuple((f.field, self.read(f.value, bound), f.optional) for f in node.fields),
                 )
+        # A node of another kind equals only itself.
         return ("node", id(node))
 
     def _name(self, node: Ident, bound: Mapping[str, Any]) -> _Normal:
@@ -358,6 +359,7 @@ class _Forms:
         if name in self._forms:
             return self._forms[name]
         compiled = self._variables.get(name)
+        # A variable that reads itself has no definition to stand for it.
         if compiled is None or name in self._open:
             return None
         self._open.add(name)

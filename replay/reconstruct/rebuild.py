@@ -89,6 +89,7 @@ def _created(exchange: Exchange, around: RebuildContext) -> Rebuilt:
     else:
         original = _sent(exchange, around, creating=True)
     if shown:
+        # Validation comes before storage, which sets the resourceVersion.
         stored = Known(exchange.response.json, Basis.RECORDED).without(_REVISION)
         validated: Known | Missing = as_validated(stored, exchange)
     elif isinstance(original, Missing) or exchange.record.subresource in _AS_SENT:

@@ -70,6 +70,7 @@ def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:
     if key == PODS:
         return extends_deadline(old, new) or not _is_same_at(_SPEC, old, new, _mutable_of_pod(old.value))
     paths: tuple[FieldPath, ...] = IMMUTABLE.get(key, ())
+    # Only a bound claim may change its requests (`ValidatePersistentVolumeClaimUpdate`).
     if key == CLAIMS and not is_open(_PHASE, old) and get(old.value, _PHASE) != "Bound":
         paths += (("spec", "resources", "requests"),)
     if key in FROZEN and get(old.value, ("immutable",)) is True:

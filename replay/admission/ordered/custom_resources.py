@@ -122,6 +122,7 @@ class CompiledCustomResources:
             effects.denials.append(Denial(_shown(name), "", None, _NOT_SERVED, "NotFound", 404))
             return effects.decision()
         earlier = None if before is None else _schema(_served(before, version))
+        # A deletion is not validated. It only needs a version that is served.
         if attributes.operation == Operation.DELETE or _schema(served) == earlier:
             return ADMITTED
         old = attributes.old_object if attributes.operation == Operation.UPDATE else None

@@ -104,6 +104,7 @@ def _as_json(value: Value) -> JSON:
 
 def _number(value: float) -> float | str:
     if isinstance(value, int):
+        # cel-go writes larger integers as text, because a double would change them.
         return float(value) if abs(value) <= _SAFE else str(int(value))
     if not math.isfinite(value):
         raise UndeterminedError("json.encode: replay does not write numbers that are not finite")

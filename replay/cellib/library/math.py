@@ -109,6 +109,7 @@ def _of_type(name: str, body: Implementation, *signatures: tuple[tuple[Type, ...
 
 def _whole(rule: Callable[[float], float]) -> Implementation:
     """Return an implementation that applies a rule to finite numbers. Others stay unchanged."""
+    # `copysign` keeps the sign of zero, as Go does. Python's rules return an int, which has none.
     return lambda value: math.copysign(rule(value), value) if math.isfinite(value) else value
 
 
@@ -121,6 +122,7 @@ def rounded(value: float) -> float:
 
 
 def _abs(value: Value) -> Value:
+    # The least int64 has no positive counterpart.
     if type(value) is int and value == -(2**63):
         raise EvalError("integer overflow")
     return value if isinstance(value, Uint) else abs(value)
@@ -153,6 +155,7 @@ def _shift(name: str, rule: Callable[[int, int], int]) -> Implementation:
     def shift(value: Value, by: int) -> Value:
         if by < 0:
             raise EvalError(f"math.{name}() negative offset: {by}")
+        # A Go shift by 64 bits or more gives 0. Python would first build a very long number.
         return _of_bits(rule(int(value) & _MASK, by) if by < _BITS else 0, value)
 
     return shift

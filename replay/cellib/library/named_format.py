@@ -35,6 +35,7 @@ _UUID = r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$
 _TIME = r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$"
 """Patterns whose length matters: the server charges for them as for regular expressions."""
 
+# Python's `$` also matches before a final line break, Go's only at the end of the text.
 _RX_UUID = re.compile(_UUID.removesuffix("$") + r"\Z", re.ASCII)
 _RX_TIME = re.compile(_TIME.removesuffix("$") + r"\Z", re.ASCII)
 _RX_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})", re.ASCII)
@@ -92,6 +93,7 @@ def _is_datetime(text: str) -> bool:
     parts = text.lower().split("t")
     if len(parts) < 2 or not _is_date(parts[0]):
         return False
+    # As in `strfmt.IsDateTime`, a second `t` and everything after it is ignored.
     match = _RX_TIME.match(parts[1])
     return match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 

@@ -150,6 +150,7 @@ class _Decoder:
         if _is_null(node):
             return None
         if not isinstance(node, Scalar) or not isinstance(node.value, str):
+            # encoding/json also reads a list of numbers into `[]byte`.
             if isinstance(node, Sequence):
                 return self._byte_list(node, context)
             return self._mismatch(node, "[]uint8", context)
@@ -179,6 +180,7 @@ class _Decoder:
 
     def _integer(self, node: Node, text: str, go_type: str, context: _Context) -> JSON:
         low, high = (0, 2**8) if go_type == "uint8" else (-(2 ** _BITS[go_type]), 2 ** _BITS[go_type])
+        # A longer text is beyond 64 bits, and `int` refuses very long texts.
         if _INTEGER.fullmatch(text) and len(text) < 25 and low <= int(text) < high:
             return int(text)
         return self._mismatch(node, go_type, context, f"number {text}")
@@ -224,6 +226,7 @@ class _Decoder:
     def _strict(self, what: str, entry: Entry, context: _Context) -> None:
         path = f"{context.path}.{entry.key}" if context.path else entry.key
         message = f"{what} {quote(path)}"
+        # `decodeState.saveStrictError` keeps each text once, and no more than this number.
         if message not in self._messages and len(self._messages) < _MAX_STRICT_ERRORS:
             self._messages.add(message)
             self.decoded.strict_errors.append(Problem(message, entry.position, path))
@@ -291,6 +294,7 @@ def _written(target: GoStruct, value: dict[str, JSON]) -> dict[str, JSON]:
         if item is None and inner is not None:
             item = _written(inner, {})
         pointer = field_.go_type.startswith("*")
+        # Go's `omitempty` never omits a struct.
         if inner is not None or (item is not None and (pointer or not _is_empty(item))):
             written[name] = item
         elif field_.always:

@@ -91,6 +91,7 @@ class Ledger(Struct):
 
     def ask(self, cluster: Cluster, requests: Iterable[LoggedRequest]) -> Entries:
         """Decide requests in admission order, and return the decisions."""
+        # A list, because every plugin goes through the requests in an order of its own.
         request_list = list(requests)
         for books in self.books:
             plugin = next(each for each in books if each is not None).least

@@ -145,6 +145,7 @@ def corrected(earlier: ClassResult, removed: ClassResult, added: ClassResult) ->
     # A removed request may be an example, or may have kept other groups out of a full table.
     if is_example_gone or len(others) >= MAX_GROUPS or any(each.call_failures for each in (old, gone, new)):
         return None
+    # The baseline is the same, and so is its match with the log.
     totals = Totals(fidelity=earlier.totals.fidelity)
     totals.summary.add(old)
     totals.summary.discount(gone)

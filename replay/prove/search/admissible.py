@@ -122,6 +122,7 @@ def _has_valid_name(kind: GroupVersionKind, metadata: JSON) -> bool:
     name = metadata.get("name")
     if not isinstance(name, str) or not name or len(name) > _MOST_TEXT or name in {".", ".."}:
         return False
+    # Names of RBAC objects are path segments instead of DNS names (`ValidateRBACName`).
     if (kind.group, kind.kind) in _PATHLIKE:
         return _RBAC_NAME.fullmatch(name) is not None
     return (_LABEL if kind.kind in _LABEL_KINDS else _SUBDOMAIN).fullmatch(name) is not None
@@ -207,6 +208,7 @@ def _container(value: Mapping[str, Any]) -> bool:
         _LABEL.fullmatch(str(value.get("name", ""))) is not None
         and isinstance(image, str)
         and image != ""
+        # `validateContainerCommon` refuses an image with space around it.
         and image == image.strip()
         and _has_consistent_privileges(value.get("securityContext") or {})
     )
@@ -262,10 +264,12 @@ def _workload(obj: JSON) -> bool:
     template = spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}
     restart = (template.get("spec") or {}).get("restartPolicy", "Always")
+    # The pods of these controllers must always restart (`ValidatePodTemplateSpecForReplicaSet`).
     return bool(selected) and selected.items() <= labels.items() and restart == "Always" and _is_template(template)
 
 
 def _is_template(template: Mapping[str, Any]) -> bool:
+    # `ValidatePodTemplateSpec` forbids ephemeral containers, which only a running pod can get.
     return not (template.get("spec") or {}).get("ephemeralContainers")
 
 

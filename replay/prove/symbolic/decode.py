@@ -200,6 +200,7 @@ class Decoder:
                 entries.pop(key, None)
         entries.update(self._further(node, schema))
         entries = with_members(entries, schema, self._present(node))
+        # The size may count entries that no formula names, so that any names serve.
         missing = int(self._values.get(node.size, 0)) - len(entries)
         if (schema is None or schema.values is not None) and 0 < missing <= _MOST_ITEMS:
             entries.update({f"key-{index}": "x" for index in range(missing)})

@@ -208,6 +208,7 @@ class JsonNode:
         part = self._parts.get(key)
         if part is None:
             part = self._parts[key] = self._make_part(key)
+            # Noted for the next run, whose loops over this map then include the key.
             self._root.mentioned.setdefault(self.name, {})[key] = None
         return part
 

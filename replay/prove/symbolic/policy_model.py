@@ -200,6 +200,7 @@ class PolicyModel:
                 if target.subresource:
                     raise UnmodelledError("a namespace selector on a subresource of namespaces")
                 ways.append(conj(is_here, self._selects(selector, request.object if is_new else request.old_object)))
+            # An open target may be cluster-scoped, and then no namespace selector excludes it.
             elif model.is_open:
                 there = request.request.part("namespace")[0]
                 ways.append(conj(is_here, disj(negated(there), self._selects(selector, request.namespace))))
@@ -215,6 +216,7 @@ class PolicyModel:
         is_connect = request.is_text(str(Operation.CONNECT), "operation")
         sides = ((request.has_object, request.object), (request.has_old_object, request.old_object))
         either_side = disj(*(conj(there, self._selects(selector, node)) for there, node in sides))
+        # The options of a connection have no metadata, so that `matchObject` finds no labels in them.
         return conj(negated(is_connect), either_side)
 
     def _selects(self, selector: LabelSelector, node: JsonNode) -> Term:

@@ -139,6 +139,7 @@ class Solver:
         return reply
 
     def _start(self) -> subprocess.Popen[str]:
+        # A process of its own, because only killing it surely ends a question in time.
         process = subprocess.Popen(
             [sys.executable, "-m", "replay.prove.symbolic.solver_process"],
             stdin=subprocess.PIPE,

@@ -123,6 +123,7 @@ def combinations(predicates: tuple[TextPredicate, ...]) -> Combinations | None:
     states_seen = {start}
     queue = deque([(start, "")])
     samples: dict[tuple[bool, ...], str] = {}
+    # Breadth first, so that the first text of each combination is a shortest one.
     while queue:
         states, text = queue.popleft()
         answers = tuple(bool(state & each.accepting) for state, each in zip(states, automata, strict=True))

@@ -183,6 +183,7 @@ class NodeRestriction(Plugin):
     def admit(self, review: Review) -> Refusal | None:
         """Deny requests that a kubelet may not make."""
         user = review.attributes.user_info
+        # A node needs both the prefix and the group (`defaultNodeIdentifier.NodeIdentity`).
         if not user.username.startswith(_USER) or _GROUP not in user.groups:
             return None
         node = user.username.removeprefix(_USER)

@@ -295,6 +295,7 @@ def _scopes(evaluator: Evaluator, obj: JSON, selectors: list[JSON]) -> list[JSON
 
 def matches(evaluator: Evaluator, quota: Quota, obj: JSON) -> bool:
     """Return whether a quota counts an object."""
+    # All selectors are tested, as in `generic.Matches`: an invalid one is an error even if another does not match.
     in_scope = [evaluator.is_in(selector, obj) for selector in quota.selectors]
     return all(in_scope) and any(evaluator.counts(name) for name in quota.hard)
 
@@ -324,12 +325,14 @@ def _deltas(
         more = {name: difference(value, old_usage.get(name)) for name, value in usage.items()}
         known_before = {quota.name for quota in interesting if matches(evaluator, quota, old)} or {_NONE}
         deltas |= {name: more for name in known_before if name in deltas}
+    # A resource whose usage stays the same is not checked, so that an exceeded quota does not refuse it.
     added = {name: {key: value for key, value in each.items() if value.sign} for name, each in deltas.items()}
     return {name: each for name, each in added.items() if each}
 
 
 def difference(value: Quantity, other: Quantity | None) -> Quantity:
     """Return a quantity less another one, if there is one."""
+    # Like `SubtractWithNonNegativeResult`, a difference is not below zero.
     difference = value if other is None else value.subtract(other)
     return difference if difference.sign > 0 else Quantity(0, text="0")
 

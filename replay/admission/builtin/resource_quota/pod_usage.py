@@ -74,6 +74,7 @@ def _compute(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:
 def missing_constraints(pod: JSON, required: Iterable[str]) -> str:
     """Return which containers omit a value that a quota counts, empty if none do (`podEvaluator.Constraints`)."""
     of_pod = (pod["spec"].get("resources") or {}) if pod["spec"].get("resources") else {}
+    # Resources of the pod stand for those of all containers, which need not name theirs then.
     if any(_is_pod_level(name) for kind in ("requests", "limits") for name in of_pod.get(kind) or {}):
         return ""
     missing: dict[str, set[str]] = {}
@@ -117,6 +118,7 @@ def _requests(pod: JSON) -> dict[str, Quantity]:
     total: dict[str, Quantity] = {}
     for way in ways if statuses or infeasible else [from_spec]:
         raise_to(total, sum_of_containers(spec, way))
+    # Resources of the pod replace the sums of its containers (`PodRequests`).
     total |= dict(_of_pod(spec, "requests"))
     add(total, amounts(spec.get("overhead")))
     return total
