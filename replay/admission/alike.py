@@ -168,6 +168,7 @@ def _compiled(tree: _Node, with_unknown: Callable[[bytes, PlainBindings], Projec
     """Return the function for a tree, as compiled Python. Field names appear in it only as literals."""
     roots = [_value(f"v[{name!r}]", child, f"v{index}") for index, (name, child) in enumerate(tree.names.items())]
     function = _PROJECTED.replace("{roots}", ", ".join(roots))
+    # Without builtins, the generated code reaches only these names.
     names: dict[str, Any] = {"absent": _ABSENT, "other": _OTHER, "entries": _ENTRIES, "__builtins__": {}}
     names |= {each.__name__: each for each in (type, dict, list, len)}
     names |= {"encode": _encode, "longest": LONGEST, "with_unknown": with_unknown}
@@ -216,6 +217,7 @@ class AlikeResults(dict[Any, V], Generic[V]):
     def remember(self, key: Any, result: V) -> V:
         """Keep a result and return it."""
         if len(self) >= self._most:
+            # Clearing all needs no record of use, unlike dropping single entries.
             self.clear()
         self[key] = result
         return result

@@ -142,6 +142,7 @@ class HookIndex(Generic[P, B, E, T]):
         kind = (attributes.kind, attributes.resource, attributes.subresource, attributes.operation)
         request = (*kind, bool(attributes.namespace), attributes.workspace)
         try:
+            # Labels are not sorted: another order only costs another plan.
             key = (request, None if labels is None else tuple(labels.items()))
             # Most requests have a plan already, so the exceptional cases are left to `except`.
             return self._plans[key]

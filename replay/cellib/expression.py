@@ -142,6 +142,8 @@ class ExpressionCompiler:
         # Of two variables of one name, the text does not tell which one is read.
         if self._is_redeclared:
             return self.compiled_here(kind, expression)
+        # Only these variables belong to the key of the cache, so that policies share expressions although others
+        # differ.
         needed = self.variables_of(expression)
         variables = tuple((name, each.expression) for name, each in self.variables.items() if name in needed)
         return _compiled(self._version, self._has_params, self._composed, self._compatible, variables, kind, expression)

@@ -89,6 +89,8 @@ class AcceptanceLedger(Struct):
         for policy in key.policies:
             speaking = [number for number, each in enumerate(self.entries) if each.matches(policy, key)]
             valid = [number for number in speaking if not self._is_expired(self.entries[number])]
+            # An expired acceptance counts only if no valid one matches, so that the report shows what it no longer
+            # covers.
             used.update(valid[:1] or speaking[:1])
             holds = holds and bool(valid)
         return holds, tuple(sorted(used))

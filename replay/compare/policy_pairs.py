@@ -114,6 +114,7 @@ def _matching(old: Sequence[str], new: Sequence[str], matched: Mapping[str, froz
     return [
         PolicyPair(tuple(ours), tuple(theirs), "the resources that they match")
         for ours, theirs in by_resources.values()
+        # Several rules of one policy count as one.
         if len(set(map(_own_name, ours))) == len(set(map(_own_name, theirs))) == 1
     ]
 

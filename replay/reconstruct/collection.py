@@ -37,6 +37,7 @@ def deleted_items(exchange: Exchange) -> Iterator[Known | Missing]:
     header = {"kind": kind.kind, "apiVersion": kind.api_version} if kind else {}
     for item in exchange.response.json["items"]:
         if isinstance(item, dict):
+            # The server writes neither kind nor apiVersion into the items of a built-in list.
             yield Known({**header, **item}, Basis.RECORDED)
 
 
@@ -103,7 +104,10 @@ def unseen_deletions(
     for record, items in _items(collections, discovery):
         if items is None:
             one = record._replace(
-                verb="delete", name=selected_name(record.request_uri) or _UNSEEN, response_object=_GONE
+                verb="delete",
+                # A selector by name shows the only object that the request may have deleted.
+                name=selected_name(record.request_uri) or _UNSEEN,
+                response_object=_GONE,
             )
             key = object_ref(one, one.name)
             if key not in known_keys:

@@ -72,6 +72,7 @@ class Collection(Struct, frozen=True, dict=True):
         terms += [(each, labels, (*OBJECT_LABELS, each.key)) for each in by_label]
         is_certain = True
         for requirement, found, path in terms:
+            # The loop goes on, because a later requirement may still exclude the object.
             if is_open(path, obj):
                 is_certain = False
             elif not requirement.matches(found):

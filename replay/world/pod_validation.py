@@ -61,6 +61,7 @@ def _requests_too_much(container: JSON) -> bool:
             if name in limits and not isinstance(request, Missing) and not isinstance(limits[name], Missing)
         )
     except (ValueError, AttributeError):
+        # An amount that is no quantity is refused earlier. An unknown map has no items.
         return False
 
 
@@ -124,6 +125,7 @@ def _quality(pod: JSON) -> str:
 
 def _compute(container: JSON, name: str) -> dict[str, Quantity]:
     found = amounts(get(container, ("resources", name)))
+    # `ComputePodQOS` ignores amounts of zero.
     return {key: value for key, value in found.items() if key in _COMPUTE and value.sign}
 
 

@@ -91,8 +91,10 @@ def result_of(code: int, message: str, reason: str, resource: str = "") -> Reque
         return UNKNOWN
     if code < _ERRORS_FROM:
         return _success(code)
+    # A policy or webhook chooses the code of its denial, so the text decides before the code.
     if _DENIED.search(message) or denied_by(message, resource):
         return RequestEnd(Cause.DENIED, code)
+    # The code 409 stands both for an existing object and for a conflict of versions.
     if code == EXISTS.code:
         return EXISTS if reason == "AlreadyExists" else CONFLICT
     return RequestEnd(_BY_CODE.get(code, f"error {code}"), code)

@@ -60,6 +60,7 @@ class _Watcher:
             parts = []
             for watch in self._admitters:
                 parts.append(watch.explained(number, refused))
+                # The first refusal ends the chain (`chainAdmissionHandler.Admit`).
                 refused = refused or refusal_of(watch.effects.denials)
             policies = tuple(policy for part in parts for policy in part.policies)
             called = tuple(name for part in parts for name in part.called)

@@ -29,6 +29,7 @@ def compiled_by_minor(
         return plugin.compiled(sets, contexts[0])
     servers: list[CompiledPlugin] = []
     for version in dict.fromkeys(versions):
+        # Sets of other versions become empty, so that the indices of sets stay the same.
         own = [each if of_set == version else ManifestSet() for each, of_set in zip(sets, versions, strict=True)]
         servers.append(plugin.compiled(own, contexts[versions.index(version)]))
     order = list(dict.fromkeys(versions))

@@ -153,6 +153,7 @@ class _AlikeGroups:
         INVARIANT: a result without messages depends on messages neither by their texts nor by their cost.
         """
         match, attributes, by_messages, earlier = group.match, request.attributes, False, None
+        # The plain bindings hold the objects in the version in which they were sent.
         is_as_sent = match.resource == attributes.resource and match.kind == attributes.kind
         project = group.projection if is_as_sent else None
         projected = None if project is None else project(request.plain)

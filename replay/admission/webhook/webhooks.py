@@ -182,9 +182,11 @@ class WebhookAdmission:
         if isinstance(match, MatchError):
             return _match_refusal(hook, match)
 
+        # A function, so that a webhook without conditions does not convert the objects.
         conditions = hook.conditions.match(lambda: self._bindings(attributes, match.kind, lister), observer)
         if not conditions.matches and not conditions.error:
             return None
+        # An unknown part comes first: without it neither a refusal nor a call is certain.
         unknown = match.unknown or next(iter(conditions.unknown), None)
         invocation = WebhookInvocation(hook, match.resource, match.kind)
         return unknown or _refusal(hook, attributes, conditions) or invocation

@@ -90,6 +90,7 @@ def _sort_by_keys(values: Value, keys: Value) -> Value:
         )
     if not items:
         return values
+    # cel-go asks only the first key whether it can be compared (`sortListByAssociatedKeys`).
     if not has_trait(ranks[0], COMPARER):
         raise EvalError("list elements must be comparable")
     kind = type_name(ranks[0])

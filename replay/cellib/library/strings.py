@@ -140,6 +140,7 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
+    # cel-go compares the bounds with each other before it compares them with the length (`substrRange`).
     if end is not None and start > end:
         raise EvalError(f"invalid substring range. start: {start}, end: {end}")
     if not 0 <= start <= len(text):

@@ -61,6 +61,7 @@ class Difference(Struct, frozen=True):
         lister: Lister,
     ) -> bool:
         current, candidate = admitted
+        # A refused request does not reach the validating policies.
         if candidate.is_refused:
             return True
         own = _object_alone(candidate)

@@ -65,9 +65,11 @@ def in_order(requests: Iterable[LoggedRequest], *, by_receipt: bool) -> list[Log
     latest: dict[str, int] = {}
     for each in ordered:
         record = each.request.record
+        # A line never goes before an earlier line of its file, whatever its time says.
         latest[record.file] = max(latest.get(record.file, 0), record.stage_time)
         places[each] = _Place(latest[record.file], record.file, record.line)
     ordered.sort(key=lambda each: places[each])
     if by_receipt:
+        # The sort is stable, so requests received at the same time stay in the order of their completion.
         ordered.sort(key=lambda each: each.request.record.received)
     return ordered

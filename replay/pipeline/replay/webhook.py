@@ -151,6 +151,7 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
         else:
             endpoints[name] = TimeLimitedBackend(EndpointBackend(target))
     removed = _mutating(sets[0]) - _mutating(sets[1]) - recorded - endpoints.keys()
+    # A mutating webhook gets the object as those before it leave it, so these must answer too.
     if (recorded or endpoints) and _asks_mutating(sets, recorded | endpoints.keys()):
         recorded |= _shared_mutating(sets) - endpoints.keys()
     return WebhookAnswers(endpoints, frozenset(recorded), images, frozenset(removed))

@@ -73,6 +73,7 @@ def decided(context: ProofContext, count: int, seed: str) -> Iterator[DecidedReq
         if levels[0] is EnforcementLevel.ADMITTED:
             passed.append(request)
             if len(passed) > _KEPT:
+                # The new request replaces a random one, so that the few that are kept come from the whole run.
                 passed[chooser.randrange(len(passed))] = passed.pop()
     for _ in range(count - count // 2):
         if not passed:

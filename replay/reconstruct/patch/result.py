@@ -130,6 +130,7 @@ def _after_map(schema: Schema, value: JSON, patch: dict[str, JSON], *, strategic
         if strategic is not False:
             objects.append(settled(schema, strategic_merge(schema, value, patch), value))
     except StrategicMergeError as error:
+        # Without a directive, a patch that does not apply as a strategic one may still be a merge patch.
         if has_directive(patch):
             raise UnappliedPatchError("the strategic merge patch does not apply to the object") from error
     if strategic is not True and not has_directive(patch):

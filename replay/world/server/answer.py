@@ -86,9 +86,11 @@ def left_by_unseen_write(step: WorldStep, state: State) -> Known | Missing:
     """Return the object after a write without a body in the log: its old object, except what it may have written."""
     here, subresource = here_in(step, state), step.record.subresource
     paths = _WRITTEN_BY.get(subresource)
+    # Without `spec`, the kind keeps its content in fields that `_WRITTEN_BY` does not know.
     if isinstance(here, Missing) or here.value is None or paths is None or "spec" not in here.value:
         return Missing("", _UNSEEN)
     api_resource = step.exchange.api_resource
+    # If the kind has no subresource `status`, a plain write may change the status too.
     if not subresource and (api_resource is None or "status" not in api_resource.subresources):
         paths = (*paths, ("status",))
     return here.with_holes(Hole(path, _UNSEEN) for path in paths)
@@ -105,6 +107,7 @@ def connected(pod: Known | Missing) -> RequestEnd:
 
 def subresource_done(step: WorldStep, state: State) -> ServerAnswer:
     """Return the answer to an admitted eviction, binding or token request for a pod that exists."""
+    # The log's answer does not apply if the log had no such pod or refused the request.
     result = step.logged if step.logged.cause not in (Cause.ABSENT, Cause.DENIED) else succeeds(201)
     if step.is_dry or result.cause != Cause.SUCCEEDS or step.record.subresource in _NO_STORE:
         return ServerAnswer(result, state)

@@ -91,6 +91,7 @@ class ResourceQuota(Plugin):
     def validate(self, review: Review) -> Refusal | None:
         """Refuse usage that exceeds a quota. Charge other usage, except in a dry run."""
         attributes = review.attributes
+        # The namespace of such a request is the new one, which cannot have a quota yet (`isNamespaceCreation`).
         creates_namespace = attributes.operation is Operation.CREATE and (
             (attributes.kind.group, attributes.kind.kind) == ("", "Namespace")
         )
