@@ -29,6 +29,7 @@ from replay.kyverno.migrate.formula import (
     negated,
 )
 from replay.kyverno.migrate.match import Match, Reading, match_of
+from replay.kyverno.migrate.mutation import patch_expression
 from replay.kyverno.migrate.pattern import fits_patterns
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.autogen import compute_rules
@@ -119,8 +120,11 @@ _NO_NAME = re.compile(r"[^a-z0-9.-]+")
 _UNSAID_KINDS = (
     ("generate", "it generates objects: write a GeneratingPolicy"),
     ("verifyImages", "it verifies images: write an ImageValidatingPolicy"),
-    ("mutate", "it mutates: write a MutatingPolicy"),
     ("context", "it has a context"),
+)
+_UNSAID_MUTATIONS = (
+    ("targets", "it changes other objects: write a MutatingPolicy with targets"),
+    ("foreach", "its mutation has a foreach"),
 )
 _UNSAID_VALIDATIONS = (
     ("podSecurity", "CEL has no Pod Security Standards"),
@@ -139,11 +143,12 @@ class Migrated(Struct, frozen=True):
 
 
 class _CelRule(Struct, frozen=True):
-    """Rule translated to CEL: when it applies, and when it allows."""
+    """Rule translated to CEL: when it applies, and when it allows or what it changes."""
 
     match: Match
     conditions: Formula
-    validations: Sequence[Mapping[str, str]]
+    validations: Sequence[Mapping[str, str]] = ()
+    mutations: Sequence[Mapping[str, Any]] = ()
     variables: Sequence[Mapping[str, str]] = ()
 
 
@@ -187,15 +192,24 @@ def _key(policy: Mapping[str, Any]) -> str:
 
 def _check(policy: Mapping[str, Any], rule: Mapping[str, Any], exceptions: Sequence[Mapping[str, Any]]) -> None:
     """Raise UnsaidError for features that CEL policies do not have."""
-    spec, validation = as_map(policy.get("spec")), as_map(rule.get("validate"))
+    spec, validation, mutation = (
+        as_map(each) for each in (policy.get("spec"), rule.get("validate"), rule.get("mutate"))
+    )
     for field, reason in _UNSAID_KINDS:
         if rule.get(field):
+            raise UnsaidError(reason)
+    for field, reason in _UNSAID_MUTATIONS:
+        if mutation.get(field):
             raise UnsaidError(reason)
     for field, reason in _UNSAID_VALIDATIONS:
         if validation.get(field):
             raise UnsaidError(reason)
-    if not validation:
-        raise UnsaidError("it validates nothing")
+    if not validation and not mutation:
+        raise UnsaidError("it neither validates nor mutates")
+    if validation and mutation:
+        raise UnsaidError("it mutates and validates")
+    if mutation and spec.get("emitWarning") is True:
+        raise UnsaidError("it warns about what it changes")
     if validation.get("failureActionOverrides") or spec.get("validationFailureActionOverrides"):
         raise UnsaidError("its action differs between namespaces: write one policy for each action")
     if spec.get("applyRules") == "One" and len(spec["rules"]) > 1:
@@ -218,16 +232,25 @@ def _policy(
     `made` is the rule as written for pods, or as generated for their controllers.
     """
     spec = as_map(policy.get("spec"))
-    said = (_by_cel if as_map(made.get("validate")).get("cel") else _by_formulas)(policy, made, discovery, schemas)
+    translated = _by_formulas
+    if made.get("mutate"):
+        translated = _by_patch
+    elif as_map(made.get("validate")).get("cel"):
+        translated = _by_cel
+    said = translated(policy, made, discovery, schemas)
     fails = _fails(policy)
     name = _NO_NAME.sub("-", f"{policy['metadata']['name']}-{_suffixed(rule, made)}".lower())[:253].strip("-.")
     metadata = {"name": name}
     if policy["metadata"].get("namespace"):
         metadata["namespace"] = policy["metadata"]["namespace"]
-    evaluation = {key: {"enabled": False} for key in ("admission", "background") if spec.get(key) is False}
+    # The background scan reports no objects that a mutating rule would change.
+    off = [
+        key for key in ("admission", "background") if spec.get(key) is False or (key == "background" and said.mutations)
+    ]
+    evaluation = {key: {"enabled": False} for key in off}
     conditions = said.conditions
     written: dict[str, Any] = {
-        "validationActions": _actions(policy, made),
+        **({} if said.mutations else {"validationActions": _actions(policy, made)}),
         **({} if fails else {"failurePolicy": "Ignore"}),
         **({"evaluation": evaluation} if evaluation else {}),
         # The policies for controllers are written out, so Kyverno must not generate them again.
@@ -238,8 +261,9 @@ def _policy(
         written["matchConditions"] = [{"name": "match", "expression": conditions.text}]
     if said.variables:
         written["variables"] = list(said.variables)
-    written["validations"] = list(said.validations)
-    kind = "NamespacedValidatingPolicy" if "namespace" in metadata else "ValidatingPolicy"
+    key, items = ("mutations", said.mutations) if said.mutations else ("validations", said.validations)
+    written[key] = list(items)
+    kind = f"{'Namespaced' if 'namespace' in metadata else ''}{'Mutating' if said.mutations else 'Validating'}Policy"
     result = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, "spec": written}
     refusal = schema_refusal(result) or "; ".join(CELPolicies([result]).refused)
     if refusal:
@@ -301,7 +325,7 @@ def _by_cel(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Disco
         if "message" not in each and "messageExpression" not in each and validation.get("message"):
             each["message"] = validation["message"]
     conditions = match.condition(Reading("object"))
-    return _CelRule(match, conditions, validations, [dict(each) for each in cel.get("variables") or ()])
+    return _CelRule(match, conditions, validations, variables=[dict(each) for each in cel.get("variables") or ()])
 
 
 def _connects(rule: Mapping[str, Any]) -> tuple[str, ...]:
@@ -358,7 +382,39 @@ def _by_formulas(
         )
     if inner.object != root and inner.object in allowed.text:
         variables.insert(0, {"name": "resource", "expression": root.strip("()")})
-    return _CelRule(match, conditions, [{"expression": allowed.text, **_message(rule)}], variables)
+    return _CelRule(match, conditions, [{"expression": allowed.text, **_message(rule)}], variables=variables)
+
+
+def _by_patch(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas) -> _CelRule:
+    """Return the translation of a rule that mutates the object of the request."""
+    match = _mutated(rule, discovery, schemas)
+    for other in compute_rules(policy, ""):
+        mutation = as_map(other.get("mutate"))
+        if mutation and not mutation.get("targets") and other.get("name") != rule.get("name"):
+            try:
+                is_apart = set(match.resources).isdisjoint(_mutated(other, discovery, schemas).resources)
+            except UnsaidError:
+                is_apart = False
+            if not is_apart:
+                raise UnsaidError(f"rule {other.get('name')} mutates the same resources, and rules act in order")
+    reading = Reading("object")
+    met = Outcome(TRUE)
+    if rule.get("preconditions") is not None:
+        met = conditions_outcome(rule["preconditions"], Variables(reading, match.schemas))
+    if met.errs != FALSE:
+        raise UnsaidError("its preconditions cannot be evaluated where a path is absent")
+    expression = patch_expression(rule["mutate"], Place("object", "object", match.schemas, is_there=True))
+    conditions = all_of(match.condition(reading), met.holds)
+    return _CelRule(match, conditions, mutations=[{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}])
+
+
+def _mutated(rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas) -> Match:
+    """Return what a mutating rule matches. It is asked for CREATE and UPDATE alone. Raises UnsaidError."""
+    match = match_of(rule, ("CREATE", "UPDATE"), discovery, schemas)
+    match = replace(match, operations=tuple(each for each in match.operations if each in ("CREATE", "UPDATE")))
+    if not match.operations:
+        raise UnsaidError("only CREATE and UPDATE mutate")
+    return match
 
 
 def _denies(violation: Outcome, *, fails: bool) -> Formula:

@@ -254,6 +254,118 @@ def test_the_spec_of_a_rule(rule: dict[str, Any], spec: dict[str, Any], fields: 
     assert [each["spec"] for each in migrated.policies] == [{**_SPEC, **fields}]
 
 
+def _merge(patch: dict[str, Any]) -> dict[str, Any]:
+    return {"mutate": {"patchStrategicMerge": patch}}
+
+
+def _json_patch(text: str) -> dict[str, Any]:
+    return {"mutate": {"patchesJson6902": text}}
+
+
+_LABELS = "(object.?metadata.?labels.orValue(null) == null ? [JSONPatch{op: 'add', path: '/metadata/labels', value: {}}] : [])"
+
+# A mutating rule, and the expression of its patch.
+_PATCHES: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "labels, whose map is added once",
+        _merge({"metadata": {"labels": {"x.io/app": "web", "b": "it's"}}}),
+        (
+            f"{_LABELS} + [JSONPatch{{op: 'add', path: '/metadata/labels/b', value: 'it\\'s'}}, "
+            "JSONPatch{op: 'add', path: '/metadata/labels/x.io~1app', value: 'web'}]"
+        ),
+    ),
+    (
+        "a label that is not there",
+        _merge({"metadata": {"labels": {"+(app)": "web"}}}),
+        (
+            f"{_LABELS} + (!object.?metadata.?labels.?app.hasValue() ? "
+            "[JSONPatch{op: 'add', path: '/metadata/labels/app', value: 'web'}] : [])"
+        ),
+    ),
+    (
+        "fields of a map that is always there",
+        _merge({"spec": {"priority": 5, "hostNetwork": False}}),
+        (
+            "[JSONPatch{op: 'add', path: '/spec/hostNetwork', value: false}, "
+            "JSONPatch{op: 'add', path: '/spec/priority', value: 5}]"
+        ),
+    ),
+    (
+        "a JSON patch, whose `replace` fails where the field is absent",
+        _json_patch("- {op: remove, path: /spec/priority}\n- {op: replace, path: /spec/restartPolicy, value: Never}"),
+        (
+            "(object.?spec.?priority.hasValue() ? [JSONPatch{op: 'remove', path: '/spec/priority'}] : []) + "
+            "[JSONPatch{op: 'remove', path: '/spec/restartPolicy'}, "
+            "JSONPatch{op: 'add', path: '/spec/restartPolicy', value: 'Never'}]"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "expression"), [row[1:] for row in _PATCHES], ids=[row[0] for row in _PATCHES])
+def test_the_patch_of_a_rule(rule: dict[str, Any], expression: str) -> None:
+    (migrated,) = migration([_policy(rule)])
+    assert migrated.reason == ""
+    (written,) = migrated.policies[0]["spec"]["mutations"]
+    assert written["patchType"] == "JSONPatch"
+    assert " ".join(written["jsonPatch"]["expression"].split()) == expression
+
+
+def test_the_policy_of_a_mutating_rule() -> None:
+    """Its namespace and failure policy stay. The background scan does not report what it would change."""
+    policy = _policy(
+        {
+            **_merge({"spec": {"priority": 5}}),
+            "match": _match(names=["a"], operations=["CREATE", "DELETE"]),
+            "preconditions": {
+                "all": [{"key": "{{ request.object.spec.priority || `0` }}", "operator": "GreaterThan", "value": 5}]
+            },
+        },
+        failurePolicy="Ignore",
+    )
+    policy["kind"], policy["metadata"]["namespace"] = "Policy", "shop"
+    ((written,),) = (each.policies for each in migration([policy]))
+    assert written == {
+        "apiVersion": "policies.kyverno.io/v1",
+        "kind": "NamespacedMutatingPolicy",
+        "metadata": {"name": "p-r", "namespace": "shop"},
+        "spec": {
+            "failurePolicy": "Ignore",
+            "evaluation": {"background": {"enabled": False}},
+            "autogen": {"podControllers": {"controllers": []}},
+            "matchConstraints": {"resourceRules": [_RULE]},
+            **_conditions(
+                "object.?metadata.?name.orValue(object.?metadata.?generateName.orValue('')) == 'a' &&\n"
+                "object.?spec.?priority.orValue(0) > 5"
+            ),
+            "mutations": [
+                {
+                    "patchType": "JSONPatch",
+                    "jsonPatch": {"expression": "[JSONPatch{op: 'add', path: '/spec/priority', value: 5}]"},
+                }
+            ],
+        },
+    }
+
+
+def test_rules_that_mutate_the_same_resources_act_in_order() -> None:
+    first, second, other = (
+        {
+            "name": name,
+            "match": {"any": [{"resources": {"kinds": [kind]}}]},
+            **_merge({"metadata": {"labels": {"a": name}}}),
+        }
+        for name, kind in (("first", "Pod"), ("second", "Pod"), ("other", "Secret"))
+    )
+    policy = _policy({})
+    policy["spec"]["rules"] = [first, second, other]
+    assert [each.reason for each in migration([policy])] == [
+        "rule second mutates the same resources, and rules act in order",
+        "rule first mutates the same resources, and rules act in order",
+        "",
+    ]
+
+
 _EXCEPTION = {
     "apiVersion": "kyverno.io/v2",
     "kind": "PolicyException",
@@ -264,10 +376,78 @@ _EXCEPTION = {
 # A rule, fields of its policy's spec, and the reason.
 _REASONS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     (
-        "a mutation",
-        {"mutate": {"patchStrategicMerge": {"metadata": {"labels": {"a": "b"}}}}},
+        "a mutation of other objects",
+        {
+            "mutate": {
+                "targets": [{"apiVersion": "v1", "kind": "Pod"}],
+                "patchStrategicMerge": {"spec": {"priority": 5}},
+            }
+        },
         {},
-        "it mutates: write a MutatingPolicy",
+        "it changes other objects: write a MutatingPolicy with targets",
+    ),
+    (
+        "a mutation of elements",
+        {"mutate": _loop("request.object.spec.containers", patchesJson6902="[]")},
+        {},
+        "its mutation has a foreach",
+    ),
+    (
+        "a mutation with a warning",
+        _merge({"spec": {"priority": 5}}),
+        {"emitWarning": True},
+        "it warns about what it changes",
+    ),
+    (
+        "a merge of a list",
+        _merge({"spec": {"containers": [{"name": "a"}]}}),
+        {},
+        "the patch of spec.containers is not a string, a number or a boolean",
+    ),
+    (
+        "a merge that removes",
+        _merge({"spec": {"priority": None}}),
+        {},
+        "the patch of spec.priority is not a string, a number or a boolean",
+    ),
+    (
+        "a merge of an empty map",
+        _merge({"spec": {"securityContext": {}}}),
+        {},
+        "the patch of spec.securityContext is not a map with fields",
+    ),
+    ("a merge with a directive", _merge({"spec": {"$patch": "delete"}}), {}, "the patch has a directive"),
+    ("a merge with a condition", _merge({"spec": {"(hostPID)": True}}), {}, "the patch has the anchor `(hostPID)`"),
+    ("a merge with a variable", _merge({"spec": {"nodeName": "{{ request.name }}"}}), {}, "the patch has variables"),
+    (
+        "a JSON patch of an item",
+        _json_patch("- {op: add, path: /spec/containers/0/image, value: a}"),
+        {},
+        "its patch has an index: /spec/containers/0/image",
+    ),
+    (
+        "a JSON patch that copies",
+        _json_patch("- {op: copy, from: /spec/nodeName, path: /spec/x}"),
+        {},
+        "its patch has `copy`",
+    ),
+    ("a JSON patch that is none", _json_patch("a: b"), {}, "its patch is invalid"),
+    (
+        "two operations of which one needs the other",
+        _json_patch("- {op: remove, path: /metadata/labels}\n- {op: add, path: /metadata/labels/a, value: b}"),
+        {},
+        "two of its patches change metadata.labels",
+    ),
+    (
+        "a mutation whose preconditions fail",
+        {
+            **_merge({"spec": {"priority": 5}}),
+            "preconditions": {
+                "all": [{"key": "{{ request.object.spec.nodeName }}", "operator": "Equals", "value": "a"}]
+            },
+        },
+        {},
+        "its preconditions cannot be evaluated where a path is absent",
     ),
     ("Pod Security", {"validate": {"podSecurity": {"level": "baseline"}}}, {}, "CEL has no Pod Security Standards"),
     (
