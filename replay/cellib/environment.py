@@ -222,6 +222,7 @@ def _declarations(
         declared["params"] = DYN
     if has_authorizer:
         declared["authorizer"] = AUTHORIZER_TYPE
+        # One variable with a dot in its name, which CEL prefers to a field of `authorizer`.
         declared["authorizer.requestResource"] = RESOURCE_CHECK_TYPE
     if variables is not None:
         declared[VARIABLES] = VARIABLES_TYPE

@@ -29,6 +29,7 @@ def _tagged(value: Value, around: frozenset[int]) -> Any:  # noqa: C901, PLR0911
     match value:
         case None:
             return {"null": True}
+        # `bool` and `Uint` are subclasses of `int`, so they come before it.
         case bool():
             return {"bool": value}
         case Uint():

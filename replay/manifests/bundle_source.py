@@ -93,6 +93,7 @@ def manifest_files(directory: Path) -> Iterator[Path]:
     """
     require_links_inside(directory)
     try:
+        # Go sorts names by their bytes.
         names = sorted((entry.name for entry in directory.iterdir()), key=os.fsencode)
     except OSError as error:
         raise ManifestError(f"cannot be read: {os_reason(error)}", path=str(directory)) from error

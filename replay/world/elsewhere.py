@@ -57,6 +57,7 @@ class Elsewhere(Struct, frozen=True):
         if isinstance(original, Missing):
             return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, original, NULL, original))
         original = after_builtin_mutators(original, alone, lister, creating=True)
+        # The strategy prepares the object after mutation and before validation (`Store.Create`, `rest.BeforeCreate`).
         validated = after_create(original, alone, alone.api_resource)
         return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, validated, NULL, original))
 
@@ -77,6 +78,7 @@ class Elsewhere(Struct, frozen=True):
         alone = self._without_answer(step.exchange)
         # Field managers are computed from `full`, which keeps the unknown parts that no policy reads.
         full, live = live, self._settled(live)
+        # Admission of this subresource sees a Scale, not the workload.
         if alone.record.subresource == "scale" and isinstance(live, Known):
             live = scale_of(live)
         if is_apply(alone):
@@ -249,6 +251,7 @@ def _in_namespace(configuration: dict[str, JSON], exchange: Exchange) -> dict[st
     """Return an apply configuration with the name and namespace of the URL."""
     metadata = dict(configuration.get("metadata") or {})
     metadata.setdefault("name", exchange.record.name)
+    # For a Namespace, the request names itself as its namespace (`RequestInfoFactory.NewRequestInfo`).
     if exchange.record.namespace and exchange.record.resource != "namespaces":
         metadata.setdefault("namespace", exchange.record.namespace)
     return {**configuration, "metadata": metadata}

@@ -227,9 +227,11 @@ def _is_harmless(schema: Schema | None, operation: JSON) -> bool:
     if not path or operation["op"] not in ("add", "replace", "remove"):
         return False
     above = _at(schema, path[:-1]) if schema is not None else None
+    # Whether these limits still hold depends on the rest of the object.
     if above is not None and any(above.constraint(name) is not None for name in _LIMITS):
         return False
     if operation["op"] == "remove":
+        # A container needs its image, although the schema does not require it.
         return path[-1] != "image" and (above is None or path[-1] not in above.required)
     value, own = operation.get("value"), _at(schema, path) if schema is not None else None
     is_whole = _has_images(path, value) and not any(
@@ -245,6 +247,7 @@ def _has_images(path: FieldPath, value: JSON) -> bool:
         return False
     if any(name in path or f'"{name}"'.encode() in encoded for name in _OF_VALID_PODS):
         return False
+    # The value is the list of containers or one item of it.
     added = value if path[-1] == "containers" else [value] if "containers" in path[-2:-1] else []
     return all(isinstance(each, dict) and each.get("image") for each in added or ())
 
@@ -363,6 +366,7 @@ def _is_outside(number: float, lowest: JSON, highest: JSON) -> bool:
 def _matches(pattern: str, text: str) -> bool:
     """Return whether a pattern matches. A pattern that Python cannot compile counts as matching."""
     try:
+        # Patterns of a schema are not anchored.
         return re.search(pattern, text) is not None
     except re.error:
         return True

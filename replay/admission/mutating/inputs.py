@@ -118,6 +118,7 @@ class MutationInputs:
     @cached_property
     def _bindings(self) -> _Bindings:
         match, attributes = self.match, self._attributes
+        # `with_object` converts the object instead, once for each of its states.
         objects = self._converter.versioned(attributes.with_object(None), match.kind, self._lister)
         request = admission_request(attributes, match.resource, match.kind)
         kinds = {"object": match.kind, "oldObject": match.kind, "namespaceObject": NAMESPACE_KIND}

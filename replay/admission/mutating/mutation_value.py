@@ -255,6 +255,7 @@ def _string_key(key: Value) -> str:
 def _made(value: list[Value] | tuple[Value, ...] | dict[Any, Value]) -> GoValue:
     """Return a list or map that an expression created. All of its parts are CEL values, which print themselves."""
     if isinstance(value, dict):
+        # `fmt` prints a map in the order of its keys.
         entries = sorted(
             ((display(plain_key(key)), display(inner), key, inner) for key, inner in value.items()), key=itemgetter(0)
         )

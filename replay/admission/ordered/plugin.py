@@ -192,5 +192,6 @@ def digest_of(*parts: str) -> str:
     hash_ = hashlib.sha256()
     for part in parts:
         content = part.encode("utf-8", "surrogatepass")
+        # The length keeps apart texts that are only divided differently.
         hash_.update(len(content).to_bytes(8, "big") + content)
     return hash_.hexdigest()[:24]

@@ -115,6 +115,7 @@ def authorizer_bindings(authorizer: Authorizer | Missing, attributes: Attributes
 
 
 def _path(asker: AuthorizerValue, path: str) -> PathCheckValue:
+    # Python strips characters that Go's `strings.TrimSpace` leaves, so the set is given.
     if not path.strip(GO_SPACE):
         raise EvalError("path must not be empty")
     return PathCheckValue(asker, path)
@@ -127,10 +128,12 @@ def _resource(check: GroupCheckValue, resource: str) -> ResourceCheckValue:
 
 
 def _service_account(asker: AuthorizerValue, namespace: str, name: str) -> AuthorizerValue:
+    # The server checks the name before the namespace (`authorizerServiceAccount`).
     if dns1123_subdomain(name):
         raise EvalError("Invalid service account name")
     if dns1123_label(namespace):
         raise EvalError("Invalid service account namespace")
+    # `MakeGroupNames` adds only these two groups, so `system:authenticated` is not among them.
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
     return AuthorizerValue(UserInfo(f"system:serviceaccount:{namespace}:{name}", "", groups), asker.authorizer)
 

@@ -64,6 +64,7 @@ def _is_ip(text: str) -> bool:
 
 
 def _is_canonical(text: str) -> bool:
+    # A text that is no address is an error here, not false (`ipIsCanonical`).
     return str(parse_ip(text)) == text
 
 
@@ -76,10 +77,12 @@ def _is_loopback(address: Address) -> bool:
 
 
 def _is_link_local_unicast(address: Address) -> bool:
+    # The prefix has ten bits: fe80::/10.
     return _top(address, 16) == 0xA9FE if address.bits == 32 else _top(address, 10) == 0xFE80 >> 6
 
 
 def _is_link_local_multicast(address: Address) -> bool:
+    # The mask leaves out the flags of the address, as `netip.Addr.IsLinkLocalMulticast` does.
     return _top(address, 24) == 0xE00000 if address.bits == 32 else _top(address, 16) & 0xFF0F == 0xFF02
 
 
@@ -90,6 +93,7 @@ def _is_multicast(address: Address) -> bool:
 def _is_global_unicast(address: Address) -> bool:
     if address.number == 0 or (address.bits == 32 and address.number == 0xFFFFFFFF):
         return False
+    # Private addresses count as global too (`netip.Addr.IsGlobalUnicast`).
     return not (_is_loopback(address) or _is_multicast(address) or _is_link_local_unicast(address))
 
 

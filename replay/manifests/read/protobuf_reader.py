@@ -107,6 +107,7 @@ def _value(raw: int | bytes, go_type: str) -> JSON:
         return _struct(_as_bytes(raw), go_type)
     if go_type in ("bool", "int32", "int64"):
         number = raw if isinstance(raw, int) else 0
+        # A negative number is written as its complement of 64 bits.
         return bool(number) if go_type == "bool" else number - 2**64 if number >= 2**63 else number
     data = _as_bytes(raw)
     if go_type == "[]byte":

@@ -34,6 +34,7 @@ _MADE: dict[tuple[object, ...], Term] = {}
 
 
 def _made(op: str, args: tuple[Term, ...], sort: str, value: object = None) -> Term:
+    # `True` equals `1` in Python, so the type belongs to the key.
     key = (op, sort, type(value), value, *(arg.serial for arg in args))
     term = _MADE.get(key)
     if term is None:
@@ -89,6 +90,7 @@ def conj(*terms: Term) -> Term:
     for part in parts_by_serial.values():
         if part.op == "not" and part.args[0].serial in parts_by_serial:
             return FALSE
+    # Sorted, so that equal parts in another order are the same conjunction.
     parts = tuple(parts_by_serial[key] for key in sorted(parts_by_serial))
     return TRUE if not parts else parts[0] if len(parts) == 1 else _made("and", parts, BOOL)
 
@@ -105,6 +107,7 @@ def disj(*terms: Term) -> Term:
     for part in parts_by_serial.values():
         if part.op == "not" and part.args[0].serial in parts_by_serial:
             return TRUE
+    # Sorted, as in `conj`.
     parts = tuple(parts_by_serial[key] for key in sorted(parts_by_serial))
     return FALSE if not parts else parts[0] if len(parts) == 1 else _made("or", parts, BOOL)
 
@@ -138,6 +141,7 @@ def equal(one: Term, other: Term) -> Term:
         return TRUE
     if one.op == "const" and other.op == "const":
         return boolean(one.value == other.value)
+    # The older term comes first, so that an equation and its reverse are one object.
     if one.serial > other.serial:
         one, other = other, one
     return _made("=", (one, other), BOOL)

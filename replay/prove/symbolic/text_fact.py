@@ -83,6 +83,7 @@ def _about_results(root: Root) -> Iterator[Term]:
     """Yield facts that turn a predicate of a function's result into one of its argument."""
     texts, pairs_done = root.texts, set[tuple[Term, TextPredicate]]()
     while True:
+        # Each round may ask about further texts, so it is repeated until no question is left.
         _share_questions(root)
         questions = [
             (term, predicate)
@@ -140,6 +141,7 @@ def _about_text(root: Root, term: Term, predicates: tuple[TextPredicate, ...]) -
     regular = [predicate for predicate in predicates if is_regular(predicate)]
     for group in _groups(regular):
         possible_answers = combinations(tuple(group))
+        # If every combination is possible, there is nothing to say.
         if possible_answers is None or len(possible_answers.samples) == 2 ** len(group):
             continue
         atoms = [atom_of(root, predicate, term) for predicate in group]

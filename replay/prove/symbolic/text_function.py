@@ -112,6 +112,7 @@ def _begin(nfa: NFA, count: int) -> NFA:
     for state in _bits(nfa.start):
         nfa_out.begin(states[0][state])
     for state in _bits(nfa.accepting):
+        # A text may be shorter than the number of characters.
         for row in states:
             nfa_out.accept(row[state])
         nfa_out.edge(states[count][state], _ANY, states[count][state])
@@ -129,6 +130,7 @@ def _drop(nfa: NFA, count: int) -> NFA:
         following = starts[index + 1 : index + 2] or [states[each] for each in _bits(nfa.start)]
         for each in following:
             nfa_out.edge(state, _ANY, each)
+        # A shorter text leaves the empty text.
         if nfa.start & nfa.accepting:
             nfa_out.accept(state)
     for state in starts[:1] or [states[each] for each in _bits(nfa.start)]:

@@ -91,6 +91,7 @@ class NFA:
         if reach is None:
             reach, rest = 0, states
             while rest:
+                # The lowest bit alone, so that the loop visits only the states that are set.
                 low = rest & -rest
                 rest ^= low
                 for ranges, target in self._edges[low.bit_length() - 1]:
@@ -168,10 +169,12 @@ class _Builder:
         count = len(nfa._edges)  # noqa: SLF001 - its own builder
         begin = [target.state() for _ in range(count + 2)]
         accepting, start = begin[count], begin[count + 1]
+        # Anything may follow a match, because patterns are searched in the text.
         target.edge(accepting, _ALL, accepting)
         target.accept(accepting)
         for state in range(count):
             self._copy(state, begin, target, last, accepting, at_start=False, source=begin[state])
+        # Only this copy of the first state is at the start of a text.
         self._copy(initial, begin, target, last, accepting, at_start=True, source=start)
         target.begin(start)
         return target
