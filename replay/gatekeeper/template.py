@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from replay.gatekeeper.cel_template import CELTemplate, CELTemplateError
-from replay.gatekeeper.rego.ast import Module, Ref, Scalar, Term, Var
+from replay.gatekeeper.rego.ast import Module, Ref, Scalar, Var, reference_text
 from replay.gatekeeper.rego.lexer import RegoError
 from replay.gatekeeper.rego.parser import UnsupportedRegoError, parse_module
 from replay.gatekeeper.rego.program import Program, SourceModule
@@ -266,7 +265,7 @@ def _check_imports(module: Module) -> None:
 def _check_references(module: Module, file: str) -> None:
     """Raise RefusedError if a module reads anything of `data` but libraries and inventory (`RegoRewriter.checkRef`)."""
     refused = [
-        f"disallowed ref {_text(ref)}"
+        f"disallowed ref {reference_text(ref)}"
         for rule in module.rules
         for ref in _data_references(rule)
         if not _is_allowed(ref)
@@ -282,24 +281,6 @@ def _check_references(module: Module, file: str) -> None:
 def _is_allowed(ref: Ref | Var) -> bool:
     first = ref.operands[0] if isinstance(ref, Ref) and ref.operands else None
     return isinstance(first, Scalar) and first.value in ("inventory", _LIBRARY)
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and value.isidentifier() and value.isascii()
-
-
-def _text(term: Term) -> str:
-    match term:
-        case Var():
-            return "_" if term.name.startswith("$") else term.name
-        case Scalar():
-            return json.dumps(term.value)
-        case Ref():
-            return _text(term.head) + "".join(
-                f".{part.value}" if isinstance(part, Scalar) and _is_name(part.value) else f"[{_text(part)}]"
-                for part in term.operands
-            )
-    return "_"
 
 
 def _data_references(node: Any) -> Iterator[Ref | Var]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -178,3 +179,22 @@ class Module(Struct, frozen=True):
     package: tuple[str, ...]
     imports: tuple[Import, ...] = ()
     rules: tuple[Rule, ...] = field(default=())
+
+
+def reference_text(term: Term) -> str:
+    """Return a reference as OPA writes it."""
+    match term:
+        case Var():
+            return "_" if term.name.startswith("$") else term.name.partition("#")[0]
+        case Scalar():
+            return json.dumps(term.value)
+        case Ref():
+            return reference_text(term.head) + "".join(
+                f".{part.value}" if isinstance(part, Scalar) and _is_name(part.value) else f"[{reference_text(part)}]"
+                for part in term.operands
+            )
+    return "_"
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value.isidentifier() and value.isascii()

@@ -29,7 +29,6 @@ from replay.gatekeeper.rego.ast import (
     Term,
     Var,
 )
-from replay.gatekeeper.rego.builtins.operand import refused_call
 from replay.gatekeeper.rego.lexer import RegoError
 from replay.gatekeeper.rego.order import Bound, needs, ordered
 from replay.gatekeeper.rego.parser import UnsupportedRegoError
@@ -397,7 +396,6 @@ class FunctionWriter:
             case Infix(operator="==" | "!=" | "<" | "<=" | ">" | ">="):
                 return self._assigned(self._relation(term))
             case Infix():
-                self._check_types(term.operator, (term.left, term.right), term.line)
                 arguments = [self.value(term.left), self.value(term.right)]
                 name = self._defined(f"{self.names.builtin(_OPERATORS[term.operator])}({', '.join(arguments)})")
                 self.line(f"{self.context[-1]}.made({name})")
@@ -467,10 +465,6 @@ class FunctionWriter:
         self.block(lambda: self.body(term.body, collect))
         return self._assigned(f"{name}.value()") if term.kind == "object" else name
 
-    def _check_types(self, name: str, operands: Sequence[Term], line: int) -> None:
-        if refused := refused_call(name, operands):
-            raise RegoError(line, refused, "rego_type_error", self.file)
-
     def _call(self, term: Call) -> str:
         arity = self.names.arity(term)
         if isinstance(term.function, Var):
@@ -479,7 +473,6 @@ class FunctionWriter:
                 raise RegoError(term.line, f"undefined function {name}", "rego_type_error", self.file)
             if arity not in (len(term.arguments), -1):
                 raise RegoError(term.line, f"{name}: arity mismatch", "rego_type_error", self.file)
-            self._check_types(name, term.arguments, term.line)
             is_of_input = name == "object.get" and self._reads_one_key(term)
             arguments = [
                 f"{self.context[-1]}.input" if is_of_input and place == 0 else self.value(argument)

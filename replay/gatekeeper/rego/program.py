@@ -12,6 +12,7 @@ from replay.gatekeeper.rego.lexer import RegoError
 from replay.gatekeeper.rego.order import indexed_order
 from replay.gatekeeper.rego.runtime import NAMESPACE, STEPS, Context
 from replay.gatekeeper.rego.scope import Scope
+from replay.gatekeeper.rego.type_check import TypeChecker
 from replay.gatekeeper.rego.value import Set, UnknownTouchedError, Value
 
 # Python source of whole rules: sets, objects, single values with their `else`, and functions.
@@ -179,6 +180,8 @@ class Program:
             return files.get(id(rule), "template")
 
         for path, written in grouped.items():
+            for rule in written:
+                TypeChecker(file_of(rule), self.names.arity).rule(rule)
             found = indexed_order(written)
             self.names.uses = set()
             if path in rules:

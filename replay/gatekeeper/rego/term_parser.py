@@ -17,7 +17,7 @@ from replay.gatekeeper.rego.ast import (
     Term,
     Var,
 )
-from replay.gatekeeper.rego.builtins.operand import literal_type
+from replay.gatekeeper.rego.builtins.operand import scalar_type
 from replay.gatekeeper.rego.lexer import RegoError, Token, tokens
 from replay.gatekeeper.rego.value import number_of
 
@@ -238,7 +238,7 @@ class TermParser:
             else:
                 break
         if operands and isinstance(head, Scalar):
-            raise self.error(f"illegal ref (head cannot be {literal_type(head)})", head.line)
+            raise self.error(f"illegal ref (head cannot be {scalar_type(head.value)})", head.line)
         return Ref(head, tuple(operands), getattr(head, "line", line)) if operands else head
 
     def terms_until(self, end: str) -> list[Term]:

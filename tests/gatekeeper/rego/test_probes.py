@@ -51,6 +51,46 @@ def test_the_language(row: Any) -> None:
 _HEAD = 'violation[{"msg": "m"}] { '
 
 
+_MATCH = "2: rego_type_error: match error\n\tleft  : {}\n\tright : {}"
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("set() == {}", _MATCH.format("set[any]", "object[any: any]")),
+        ('1 = "a"', _MATCH.format("number", "string")),
+        ('not 1 == "a"', _MATCH.format("number", "string")),
+        ('x := 1; y := x; y == "a"', _MATCH.format("number", "string")),
+        ("[1] == [1, 2]", _MATCH.format("array<number>", "array<number, number>")),
+        ('{"a": 1} == {"a": "x"}', _MATCH.format("object<a: number>", "object<a: string>")),
+        ('x := [1 | 1 == "a"]; x', _MATCH.format("number", "string")),
+        ('x := [y | y := 1]; x == ["a"]', _MATCH.format("array[number]", "array<string>")),
+        ('y := {"a": 1}; y.b', "2: rego_type_error: undefined ref: y.b"),
+        ("y := [1]; y[1]", "2: rego_type_error: undefined ref: y[1]"),
+        ('y := ["a"]; i := "b"; y[i]', "2: rego_type_error: undefined ref: y[i]"),
+        ('{"a": 1}.b', "2: rego_type_error: undefined ref: object<a: number>.b"),
+        ('concat(",", [1])', "2: rego_type_error: concat: invalid argument(s): have (string, array<number>)"),
+        ("y := 1; upper(y)", "2: rego_type_error: upper: invalid argument(s): have (number)"),
+        (
+            'glob.match("a", [1], "a")',
+            "2: rego_type_error: glob.match: invalid argument(s): have (string, array<number>, string)",
+        ),
+        ('1 != "a"', None),
+        ('not 1 > "a"', None),
+        ('{input.k: 1} != {"a": 2}', None),
+        ('x := {"a": 1, "b": input.c}; x.b == "c"; x[input.k] == 1', None),
+        ('x := input.a; x == 1; not x == "a"', None),
+        ('x := {"k", 1}; x["k"]; x[1]', None),
+        ('concat(",", [input.c, "x"]) == "c,x"', None),
+        ('glob.match("a", null, "a")', None),
+    ],
+)
+def test_types(body: str, error: str | None) -> None:
+    rego = f"package template\n{_HEAD}{body} }}"
+    want: dict[str, Any] = {"result": ['{"msg": "m"}']} if error is None else {"compile": f"template:{error}"}
+    assert _answer({"rego": rego, "input": {"a": 1, "c": "c", "k": "a"}}) == want
+
+
 @pytest.mark.parametrize(
     ("rego", "error"),
     [

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
-from replay.gatekeeper.rego.ast import ArrayTerm, Comprehension, ObjectTerm, Scalar, SetTerm, TemplateString, Term
 from replay.gatekeeper.rego.value import UNDEFINED, Number, Object, PartialObject, Set, UnknownValue, Value
 
 BuiltinFunction = Callable[..., Value]
 
 ARITIES: dict[str, int] = {}
-_OPERANDS: dict[str, str] = {}
+OPERANDS: dict[str, str] = {}
 """Letters for the operand types, for builtins whose operands have one type each."""
 FUNCTIONS: dict[str, BuiltinFunction] = {}
 DEPRECATED = frozenset(
@@ -60,7 +59,7 @@ def plain(name: str, arity: int, kinds: str = "") -> Callable[[BuiltinFunction],
 
     def register(function: BuiltinFunction) -> BuiltinFunction:
         ARITIES[name] = arity
-        _OPERANDS[name] = kinds
+        OPERANDS[name] = kinds
         FUNCTIONS[name] = function
         return function
 
@@ -84,7 +83,7 @@ def builtin(name: str, kinds: str) -> Callable[[BuiltinFunction], BuiltinFunctio
                 return UNDEFINED
 
         ARITIES[name] = len(checks)
-        _OPERANDS[name] = kinds
+        OPERANDS[name] = kinds
         FUNCTIONS[name] = checked
         return function
 
@@ -101,47 +100,22 @@ def strings_of(values: Any) -> list[str]:
     return found
 
 
-# Types of literal operands. OPA's type checker refuses a builtin call with a literal of a wrong type (`ast/check.go`).
-
-_ALLOWED: Final = {
-    "s": ("string",),
-    "n": ("number",),
-    "i": ("number",),
-    "a": ("array",),
-    "o": ("object",),
-    "t": ("set",),
-    "c": ("array", "set"),
-    "v": ("string", "array", "object", "set"),
+ELEMENTS: Final = {
+    "concat": " s",
+    "glob.match": " s ",
+    "intersection": "t",
+    "object.union_n": "o",
+    "product": "n",
+    "strings.any_prefix_match": "ss",
+    "strings.any_suffix_match": "ss",
+    "sum": "n",
+    "union": "t",
 }
-_ARITHMETIC: Final = {"+": ("plus", "nn"), "*": ("mul", "nn"), "/": ("div", "nn"), "%": ("rem", "nn")}
+"""Letters for the types of the elements, for builtins whose collections have one type of elements."""
 
 
-def literal_type(term: Term) -> str:
-    """Return the type of a literal term, or an empty text if its type depends on its value."""
-    match term:
-        case Scalar(value=bool()):
-            return "boolean"
-        case Scalar(value=str()) | TemplateString():
-            return "string"
-        case Scalar(value=None):
-            return "null"
-        case Scalar():
-            return "number"
-        case ArrayTerm():
-            return "array"
-        case SetTerm():
-            return "set"
-        case ObjectTerm():
-            return "object"
-        case Comprehension():
-            return term.kind
-    return ""
-
-
-def refused_call(name: str, operands: Sequence[Term]) -> str:
-    """Return the type error of a call's operands, or an empty text."""
-    shown, kinds = _ARITHMETIC.get(name, (name, _OPERANDS.get(name, "")))
-    found = [literal_type(operand) for operand in operands]
-    if any(own and kind in _ALLOWED and own not in _ALLOWED[kind] for own, kind in zip(found, kinds, strict=False)):
-        return f"{shown}: invalid argument(s): have ({', '.join(own or 'any' for own in found)})"
-    return ""
+def scalar_type(value: Value) -> str:
+    """Return the name of a constant's type."""
+    if isinstance(value, bool):
+        return "boolean"
+    return "null" if value is None else "string" if isinstance(value, str) else "number"

@@ -151,7 +151,7 @@ def _quote_meta(pattern: str) -> Value:
     return re.sub(r"([*?\\\[\]{}])", r"\\\1", pattern)
 
 
-@plain("glob.match", 3)
+@plain("glob.match", 3, "s s")
 def _glob_match(pattern: Value, delimiters: Value, text: Value) -> Value:
     if type(pattern) is not str or type(text) is not str:
         return wrong(pattern, text)
