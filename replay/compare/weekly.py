@@ -98,6 +98,7 @@ class EffectCell(Tally):
         """Add the counts of another part of the log."""
         self.count += other.count
         self.last = max(self.last, other.last)
+        # The audit ID decides between equal times, so that the order of merging does not matter.
         if (other.first, other.audit_id) < (self.first, self.audit_id):
             self.first, self.audit_id, self.message = other.first, other.audit_id, other.message
 

@@ -126,6 +126,7 @@ def _renamed(old: dict[str, Any], new_objects: dict[str, Any]) -> dict[str, str]
     for name, obj in gone.items():
         if (new_name := next((new for new, other in added.items() if obj == other), None)) is not None:
             renamed[name] = new_name
+            # Each added object is the new name of one object at most.
             del added[new_name]
     return renamed
 
@@ -264,6 +265,7 @@ def _covers(one: Rule, other: Rule) -> bool:
     if one.scope not in ("*", other.scope):
         return False
     named = bool(other.resource_names) and set(other.resource_names) <= set(one.resource_names)
+    # A rule without names matches every name.
     return not one.resource_names or named
 
 
@@ -366,6 +368,7 @@ def _fields(holder: ValidatingAdmissionPolicy | MutatingAdmissionPolicy | Webhoo
     if isinstance(holder, MutatingAdmissionPolicy):
         for index, mutation in enumerate(holder.mutations):
             part = mutation.patch_type[0].lower() + mutation.patch_type[1:]
+            # `JSONPatch` begins with an acronym, which is in lower case as a whole.
             path = f"spec.mutations[{index}].{'jsonPatch' if part == 'jSONPatch' else part}.expression"
             yield path, _MUTATIONS[mutation.patch_type], "", mutation.expression
     elif isinstance(holder, ValidatingAdmissionPolicy):

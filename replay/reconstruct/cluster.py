@@ -181,6 +181,7 @@ class Cluster:
         # It is put back below, so that the first one is always the least recently used.
         listing = self._listings.pop((kind, namespace), None)
         if listing is None:
+            # This is the order of etcd's keys, in which the server lists.
             keys = sorted((key for key in self.keys(kind) if namespace in (None, key[2])), key=lambda key: key[2:])
             listing = Listing(keys, map(self._history, keys))
             if len(self._listings) >= MOST_HISTORIES:
@@ -252,6 +253,7 @@ class Cluster:
 
     def _history(self, key: ObjectKey) -> History:
         """Return the history of a known object. The least recently used one is dropped."""
+        # It is put back below, as in `listing`.
         history = self._histories.pop(key, None)
         if history is None:
             written = self._keys[key[:2]][key]
@@ -408,4 +410,5 @@ def _is_absent(history: History, place: int) -> bool:
 def _creates(history: History, place: int) -> bool:
     """Return whether an effect is the creation of the object."""
     effect = history.effects[place]
+    # An apply may create the object too, so the status decides and not the verb.
     return effect.exchange is not None and effect.exchange.record.code == 201

@@ -40,6 +40,7 @@ def no_policies(exchange: Exchange, operation: Operation) -> bool:
 
 def is_changed_by_webhook(exchange: Exchange) -> bool:
     """Return whether a mutating webhook changed the object, as its annotation says."""
+    # The annotation is JSON inside JSON, so its quotes are escaped.
     return bool(exchange.record.annotations and '\\"mutated\\":true' in exchange.record.annotations)
 
 

@@ -92,6 +92,7 @@ class Collector(Struct, frozen=True):
         number = collection.items.get(uid)
         exchange = Exchange(collection.record, self.reconstructor.cluster.discovery)
         stop = self.stops.get(collection.record.seq)
+        # A creation lacks the name if the server generated it.
         name = next((step.exchange.record.name for step in self.steps if step.exchange.record.name), "")
         # The server deletes the objects in the order of their names and stops at the first error.
         is_stopped = stop is not None and stop < name

@@ -192,6 +192,7 @@ def refused(
     answer = authorizer.authorize(attributes)
     if isinstance(answer, Missing):
         return UNKNOWN
+    # Allowed or forbidden, the answer is that of the log.
     if answer.allowed != is_forbidden:
         return None
     return UNKNOWN if is_forbidden else FORBIDDEN
@@ -213,5 +214,6 @@ def granting(reason: str) -> frozenset[ObjectKey]:
         return frozenset()
     binding, name, namespace, role, role_name = match.groups()
     place = namespace or ""
+    # A ClusterRole has no namespace, even if a RoleBinding names it.
     role_place = place if role == ROLE.kind else ""
     return frozenset({(RBAC_GROUP, binding, place, name), (RBAC_GROUP, role, role_place, role_name)})

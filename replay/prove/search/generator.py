@@ -103,6 +103,7 @@ def _pod_spec(subresource: str, new: Mapping[str, Any], old: Mapping[str, Any]) 
         return fixed
     for name in ("containers", "initContainers"):
         if name in old:
+            # Empty containers fill up the new list, so that every old container stays.
             pairs = zip(old[name], [*(new.get(name) or ()), *[{}] * len(old[name])], strict=False)
             fixed[name] = [
                 {**old_container, "image": after.get("image") or old_container.get("image")}
@@ -260,6 +261,7 @@ class Generator:
     def _groups(self) -> tuple[str, ...]:
         count = self._chooser.choice((0, 1, 1, 2))
         chosen = [self._variation.text("groups") for _ in range(count)]
+        # The server adds this group to every authenticated user (`NewAuthenticatedGroupAdder`).
         return tuple(dict.fromkeys([each for each in chosen if each] + ["system:authenticated"]))
 
     def _renamed_namespace(self, request: SymbolicRequest, name: str) -> SymbolicRequest:

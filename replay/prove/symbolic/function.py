@@ -108,6 +108,7 @@ def _predicate(kind: str, make: ValueFactory, arguments: list[SymbolicValue]) ->
     for guard, case in spread(arguments[0]):
         for other_guard, other in spread(arguments[1]):
             here = conj(guard, other_guard)
+            # A case that cannot occur must not leave the whole call without a model.
             if here is FALSE:
                 continue
             if not isinstance(case, Str) or not isinstance(other, Str):
@@ -190,6 +191,7 @@ def _arithmetic(op: str, make: ValueFactory, arguments: list[SymbolicValue]) -> 
     for guard, case in spread(arguments[0]):
         for other_guard, other in spread(arguments[1]):
             here = conj(guard, other_guard)
+            # As above, such a case must not leave the whole call without a model.
             if here is FALSE:
                 continue
             result = _calculated(op, make, case, other)
@@ -215,11 +217,13 @@ def _calculated(op: str, make: ValueFactory, one: ValueCase, other: ValueCase) -
         assert second is not None
         return known(ListOf((*first.items, *second.items), first.is_ordered and second.is_ordered))
     scalars = (Bool, Str, Int, Null, JsonMap, MapOf, JsonList, ListOf)
+    # An operator has no overload for values of two kinds.
     if isinstance(one, scalars) and isinstance(other, scalars) and type(one) is not type(other):
         return FAILED
     if isinstance(one, Bool | Null | JsonMap | MapOf):
         return FAILED
     if (
+        # A double with another kind has no overload either. Arithmetic of two doubles is not modelled.
         isinstance(one, Double) != isinstance(other, Double)
         and not isinstance(one, Opaque)
         and not isinstance(other, Opaque)

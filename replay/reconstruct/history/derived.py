@@ -63,6 +63,7 @@ def _scheduled(state: Known, exchange: Exchange, following: JSON) -> Known:
         changed = shown or second(exchange.record.received)
     condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": changed}
     index = indices[0] if indices else len(conditions)
+    # At the end of the list the slice is empty, so this appends.
     conditions[index : index + 1] = [condition]
     state = state.with_value(path, conditions)
     if (
@@ -212,6 +213,7 @@ def scale_of(workload: Known) -> Known | Missing:
         "status": {"replicas": get(body, ("status", "replicas")) or 0},
     }
     replicas = get(body, ("spec", "replicas"))
+    # A Scale omits zero replicas (`ScaleSpec`).
     if replicas:
         scale["spec"]["replicas"] = replicas
     selector = _selector(get(body, ("spec", "selector")))
@@ -253,6 +255,7 @@ def _selector(selector: JSON) -> str:
     """Return a label selector as `labels.Selector.String` prints it: requirements sorted by key."""
     if not isinstance(selector, dict):
         return ""
+    # The selector of a ReplicationController is a plain map.
     if "matchLabels" not in selector and "matchExpressions" not in selector:
         return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
     parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]

@@ -184,6 +184,7 @@ def agrees(old: JSON, new: JSON, paths: Iterable[FieldPath]) -> bool:
 
 
 _Tree = dict[str | int | None, Any]
+# None is neither a key of a JSON object nor an index, so it cannot meet a part of a path.
 _ALL = None
 
 

@@ -53,6 +53,7 @@ class Body(Struct, eq=False):
     @property
     def json(self) -> JSON:
         """The decoded body."""
+        # `...` says that the text is not decoded yet. None is a possible body.
         if self._json is ...:
             self._json, self._fault = _usable(self.text) if self.text else (None, "")
         if self._promised and self._fault:
@@ -130,6 +131,7 @@ def _levels_open(text: str) -> int:
 
 def _levels_of(value: JSON) -> int:
     """Return how many levels of objects and lists a value has."""
+    # A loop, because recursion fails on a value that is nested very deeply.
     levels, containers = 0, [value]
     while containers:
         items = (item for each in containers for item in (each.values() if isinstance(each, dict) else each))

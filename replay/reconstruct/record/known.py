@@ -86,6 +86,7 @@ def attribute(state: Known | Missing, root: str) -> JSON | PartialObject | Missi
 def outermost(holes: Iterable[Hole]) -> list[Hole]:
     """Return the holes that are not inside another one."""
     distinct: list[Hole] = []
+    # Shorter paths come first, because only they can be around others.
     for hole in sorted(holes, key=lambda hole: len(hole.path)):
         if not any(hole.path[: len(outer.path)] == outer.path for outer in distinct):
             distinct.append(hole)
@@ -180,6 +181,7 @@ def differences(one: JSON, other: JSON, path: FieldPath = ()) -> Iterator[FieldP
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for index, (left, right) in enumerate(zip(one, other, strict=True)):
             yield from differences(left, right, (*path, index))
+    # In Python `True` equals `1`, and in JSON it does not.
     elif type(one) is not type(other) or one != other:
         yield path
 
@@ -200,6 +202,7 @@ def merged(candidates: Sequence[Known | Missing], reason: str, fix: str = "") ->
         # An object that exists in one state only cannot be shown with holes.
         if (first.value is None) is not (other.value is None):
             return Missing("", reason, fix)
+        # As text, because Python cannot order paths that mix names and indices.
         holes = [Hole(path, reason, fix) for path in sorted(differences(first.value, other.value), key=str)]
         if any(not hole.path for hole in holes):
             return Missing("", reason, fix)
