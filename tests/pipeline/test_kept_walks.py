@@ -35,8 +35,9 @@ def replayed(sets: Path, store: Path, *logs: str) -> str:
 
 
 def told(sets: Path, store: Path) -> Told:
-    for path in (store / RESULTS).glob("*/world.*"):
-        path.unlink()
+    for name in ("world", "outcome"):
+        for path in (store / RESULTS).glob(f"*/{name}.*"):
+            path.unlink()
     report = replayed(sets, store)
     (world,) = (store / RESULTS).glob("*/world.*")
     return Told(report, world.read_bytes())

@@ -105,5 +105,5 @@ def test_commands_about_one_request_get_by(tmp_path: Path) -> None:
     invoke("ingest", log, "--store", store)  # read once for all questions
     for name, *_ in BODIES:
         invoke("explain", identity(name), "--store", store, *sets)
-        assert "cannot be used" in invoke("timeline", "pods", f"a/{identity(name)}", "--store", store), name
+        assert "cannot use the" in invoke("timeline", "pods", f"a/{identity(name)}", "--store", store), name
     invoke("mutations", log, "--current", SETS / "candidate", "--workers", 1)
