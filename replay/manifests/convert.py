@@ -89,6 +89,7 @@ def _read(param: JSON, trees: Iterable[Ast]) -> JSON:
     fields: set[str] = set()
     for tree in trees:
         nodes = descendants(tree.expr)
+        # By identity, because equal nodes stand in several places of an expression.
         selected = {id(node.operand): node.field for node in nodes if isinstance(node, Select)}
         for node in nodes:
             if isinstance(node, Ident) and node.name == PARAMS:

@@ -51,6 +51,7 @@ def manifest_set_from_objects(
 
     def typed(kind: str, build: Callable[[JSON, bool], T]) -> tuple[T, ...]:
         chosen = [(obj, static) for obj, static in sources if obj.get("kind") == kind]
+        # False comes before true, so static objects are first.
         chosen.sort(key=lambda source: (not source[1], source[0]["metadata"]["name"]))
         return tuple(build(obj, static) for obj, static in chosen)
 

@@ -215,6 +215,7 @@ def _without_excluded(predicate: Predicate, excluded: frozenset[GroupResource]) 
         for group, names in resources.items()
     ]
     never = _joined(" or ", groups)
+    # `_joined` has set parentheses, so `not` applies to all of it.
     return Predicate(f"{predicate.sql} and not {never.sql}", predicate.parameters + never.parameters)
 
 

@@ -42,6 +42,7 @@ def matches_resource(pattern: str, resource: str, subresource: str) -> bool:
 
     Patterns are `resource`, `resource/subresource`, `*`, `*/*`, `resource/*` or `*/subresource`.
     """
+    # Without a slash the subresource is empty, so `pods` does not match `pods/status`.
     resource_pattern, _, wanted_subresource = pattern.partition("/")
     return resource_pattern in (ANY, resource) and wanted_subresource in (ANY, subresource)
 

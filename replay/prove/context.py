@@ -177,7 +177,10 @@ def _add_match(interest: InterestingValues, section: MatchResources) -> None:
             if root == "object":
                 interest.paths.setdefault("oldObject", set()).add(("metadata", "labels", key))
             else:
+                # For a write of a Namespace the selector reads the labels of that object
+                # (`Matcher.GetNamespaceLabels`).
                 interest.paths.setdefault("object", set()).add(("metadata", "labels", key))
+            # The server sets this label to the name of the namespace.
             if key == "kubernetes.io/metadata.name":
                 interest.paths.setdefault("request", set()).add(("namespace",))
                 key = "namespace"  # noqa: PLW2901

@@ -164,6 +164,7 @@ def _renamed(current_units: dict[str, BoundPolicy], after: dict[str, BoundPolicy
             new
             for new in come
             if new not in renamed.values()
+            # A policy that becomes static, or no longer is, changes its name with it.
             and replace(current_units[name].policy, name="", static=True)
             == replace(after[new].policy, name="", static=True)
         )

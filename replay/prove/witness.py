@@ -30,6 +30,7 @@ def minimal(request: SymbolicRequest, shows: Shows, least: SymbolicRequest) -> S
             settled = shows(smaller)
             if settled is not None and settled != current:
                 current, changed = settled, True
+                # The other proposals come from the old request, so the search begins anew.
                 break
             if tries >= _MOST_TRIES:
                 break
@@ -56,6 +57,7 @@ def _smaller(request: SymbolicRequest, least: SymbolicRequest) -> Iterator[Symbo
         value, base = getattr(request, side), getattr(least, side)
         if value is None or value == base:
             continue
+        # The whole side comes first, because success saves all of its single steps.
         yield request.with_parts({side: base})
         for path in _differences(value, base, ()):
             yield request.with_parts({side: _reverted(value, base, path)})
@@ -130,6 +132,7 @@ _SIDE_NAMES = (("object", "object"), ("old_object", "oldObject"), ("namespace_ob
 def _ends(context: ProofContext, request: SymbolicRequest) -> Iterator[tuple[str | int, ...]]:
     """Yield paths that end early, because their absence may matter."""
     for side, name in _SIDE_NAMES:
+        # Sorted, because the order of a set differs between runs.
         for path in sorted(context.interest.paths.get(name, ())):
             value, values = getattr(request, side), []
             for key in path:

@@ -93,6 +93,7 @@ def _text(schema: Schema, value: str) -> str:
         return f"{value[:10]} {value[11:].rstrip('Z')} +0000 UTC"
     if schema.name == _QUANTITY:
         amount, scale, form = _quantity(value)
+        # `%v` shows the unexported fields: the amount, the unused `inf.Dec`, the cached text and the format.
         return f"{{{{{amount} {scale}}} {{<nil>}} {value} {form}}}"
     if schema.format == "byte":
         return f"[{' '.join(map(str, base64.b64decode(value)))}]"
@@ -101,6 +102,7 @@ def _text(schema: Schema, value: str) -> str:
 
 def _map_text(schema: Schema | None, value: dict[str, JSON]) -> str:
     values = schema and schema.values
+    # `fmt` prints a map in the order of its keys.
     return "map[" + " ".join(f"{name}:{go_text(values, value[name])}" for name in sorted(value)) + "]"
 
 

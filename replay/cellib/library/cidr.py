@@ -35,6 +35,7 @@ class CIDRValue(OpaqueValue):
     @property
     def size(self) -> int:
         """Number of bytes that the prefix length covers, for costs."""
+        # The double negation rounds up.
         return -(-self.prefix.length // 8)
 
     def __str__(self) -> str:

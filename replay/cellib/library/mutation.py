@@ -23,6 +23,7 @@ _ESCAPES = str.maketrans({"/": "~1", "~": "~0"})
 
 def escape_key(key: str) -> str:
     """Return a key as one segment of a JSON pointer."""
+    # Both characters at once, so that the `~` of an escape is not escaped again.
     return key.translate(_ESCAPES)
 
 

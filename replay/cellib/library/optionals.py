@@ -40,6 +40,7 @@ def is_zero(value: Value) -> bool:
     Types without a zero value are never zero: optionals, opaque types, and lists and objects of built-in kinds.
     """
     if isinstance(value, Timestamp):
+        # The zero value of Go's `time.Time` is the first instant of the year 1.
         return (value.seconds, value.nanos) == (MIN_UNIX, 0)
     if isinstance(value, Duration):
         return value.nanos == 0

@@ -70,6 +70,7 @@ REGEX = Library(
 def _matches(text: str, pattern: Any) -> Iterator[Any]:
     """Yield all matches in order. As in Go, an empty match directly after another does not count."""
     position, last_end = 0, -1
+    # An empty match is possible at the very end too.
     while position <= len(text):
         match = pattern.search(text, position)
         if match is None:
@@ -78,6 +79,7 @@ def _matches(text: str, pattern: Any) -> Iterator[Any]:
         if start != end or start != last_end:
             yield match
         last_end = end
+        # After an empty match the search moves on, or it would find the same one again.
         position = end if end > start else end + 1
 
 

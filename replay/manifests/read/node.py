@@ -91,6 +91,7 @@ def _child(node: Node, step: re.Match[str]) -> tuple[Position, Node] | None:
             return item.position, item
         return None
     if isinstance(node, Mapping):
+        # The last of repeated keys counts.
         for entry in reversed(node.entries):
             if entry.key == step[2]:
                 scalar = isinstance(entry.value, Scalar)

@@ -158,7 +158,9 @@ def _entries(make: ValueFactory, node: Comprehension, case: ValueCase) -> list[F
             return [(there, known(Str(key)), known(Json(child))) for there, key, child in entries]
         case MapOf():
             return [
-                (TRUE, known(Str(make.root.texts.literal(key))), value) for key, value in dict(case.entries).items()
+                # The dict keeps the last of equal keys, as a lookup does.
+                (TRUE, known(Str(make.root.texts.literal(key))), value)
+                for key, value in dict(case.entries).items()
             ]
         case Pieces():
             return list(_numbered(_pieces(make, case), two=two))

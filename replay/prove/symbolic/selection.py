@@ -284,6 +284,7 @@ def _look_up_piece(make: ValueFactory, pieces: Pieces, key: ValueCase) -> Looked
         if number < 0:
             return FALSE, known(ERROR), FALSE
     for number in range(1, _MOST_PIECES):
+        # Equal terms are one object, so identity recognises an index that is counted from the end.
         if isinstance(key, Int) and key.term is arithmetic("-", count, integer(number)):
             return at_most(integer(number), count), piece(make, pieces, -number), FALSE
     return _unknown_part(make, pieces, key)

@@ -52,6 +52,7 @@ class PodNodeSelector(Plugin):
         if _conflict(selector, own):
             return review.forbidden(_CONFLICT, review.own_name)
         if selector:
+            # Without a conflict, the order does not matter.
             review.object["spec"]["nodeSelector"] = {**selector, **own}
         return self.validate(review)
 
@@ -69,6 +70,7 @@ class PodNodeSelector(Plugin):
             allowed = _labels(self._selectors.get(review.attributes.namespace, ""))
         except _SelectorError as error:
             return plain_error(str(error))
+        # An empty list allows every label.
         if allowed and not own.items() <= allowed.items():
             return review.forbidden(_NOT_ALLOWED, review.own_name)
         return None

@@ -68,6 +68,7 @@ class QuotaBook:
 
     def put(self, namespace: str, name: ObjectName, counted: CountedObject) -> None:
         """Add or replace an object."""
+        # An object that is replaced must not count twice.
         self._take(namespace, name)
         self._namespace_book(namespace).objects[name] = counted
         self._namespace_book(namespace).names.add(name)
@@ -110,6 +111,7 @@ class QuotaBook:
         # A quota with other limits or scopes counts other objects, so its usage is counted again.
         if total is None or (total.quota.hard, total.quota.selectors) != (quota.hard, quota.selectors):
             zero = {name: Quantity(0, text="0") for name in quota.hard}
+            # Two copies, because both are changed in place.
             total = of_namespace.totals[quota.name] = _Total(quota, dict(zero), dict(zero))
             for counted in of_namespace.objects.values():
                 _add_to(total, counted, 1)
@@ -160,6 +162,7 @@ def _add_to(total: _Total, counted: CountedObject, sign: int) -> None:
     except UnknownInputError:
         total.unknown += sign
         return
+    # An object that may not exist counts in the largest usage alone.
     for amounts in (total.least, total.most) if counted.is_certain else (total.most,):
         if sign > 0:
             add(amounts, usage)
