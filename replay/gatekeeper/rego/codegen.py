@@ -30,7 +30,7 @@ from replay.gatekeeper.rego.ast import (
     Var,
 )
 from replay.gatekeeper.rego.lexer import RegoError
-from replay.gatekeeper.rego.order import Bound, needs, ordered
+from replay.gatekeeper.rego.order import Bound, needs, ordered, undeclared_in_template
 from replay.gatekeeper.rego.parser import UnsupportedRegoError
 
 _LOOPS = 17
@@ -433,11 +433,16 @@ class FunctionWriter:
         return name
 
     def _template(self, term: TemplateString) -> str:
+        if name := undeclared_in_template(term, self.bound):
+            raise RegoError(term.line, f"var {name} is undeclared", "rego_compile_error", self.file)
         parts = []
         for part in term.parts:
             if isinstance(part, str):
                 parts.append(self.names.constant(part))
                 continue
+            if isinstance(part, Call) and isinstance(part.function, Var) and part.function.name == "walk":
+                text = "illegal call to relation built-in 'walk' that may cause multiple outputs"
+                raise RegoError(term.line, text, "rego_compile_error", self.file)
             name = self.fresh()
             self.line(f"{name} = U")
 

@@ -58,6 +58,9 @@ def ordered(body: tuple[Literal_, ...], bound: Bound, file: str, arities: Any) -
 
 
 def _unsafe(waiting: list[Literal_], bound: Bound, file: str) -> RegoError:
+    for literal in waiting:
+        if undeclared := undeclared_in_template(literal, bound):
+            return RegoError(literal.line, f"var {undeclared} is undeclared", "rego_compile_error", file)
     literal = waiting[0]
     names = [name for name in all_variables(literal) if name not in bound]
     name = names[0].split("#")[0] if names else "_"
@@ -103,6 +106,23 @@ def binds(literal: Literal_, bound: Bound, outside: Bound, arities: Any) -> Boun
     return outputs
 
 
+def undeclared_in_template(node: Any, bound: Bound) -> str | None:
+    """Return the first unbound variable inside an expression of a template string, or None.
+
+    Such an expression cannot bind variables. One that is only a variable is unsafe, as elsewhere.
+    """
+    if isinstance(node, TemplateString):
+        names = [name for part in node.parts if not isinstance(part, Var) for name in outer_variables(part)]
+        shown = ["_" if name.startswith("$") else name.split("#")[0] for name in names if name not in bound]
+        return shown[0] if shown else None
+    if isinstance(node, Comprehension | NegatedBody | Every):
+        return None
+    parts = node if isinstance(node, tuple) else ()
+    if isinstance(node, msgspec.Struct):
+        parts = tuple(getattr(node, name) for name in node.__struct_fields__)
+    return next((found for part in parts if (found := undeclared_in_template(part, bound))), None)
+
+
 def _closed(literal: Literal_, bound: Bound, outside: Bound) -> Bound | None:
     free = frozenset(all_variables(literal)) & outside
     return None if free - bound else frozenset()
@@ -131,6 +151,8 @@ def needs(term: Any, bound: Bound, outside: Bound) -> Bound | None:
         case Comprehension():
             free = frozenset(all_variables(term)) & outside
             return None if free - bound else frozenset()
+        case TemplateString():
+            return frozenset() if _all(term.parts, bound, outside) == frozenset() else None
     parts: Any
     match term:
         case Call():
@@ -145,8 +167,6 @@ def needs(term: Any, bound: Bound, outside: Bound) -> Bound | None:
             parts = term.items
         case ObjectTerm():
             parts = [part for entry in term.entries for part in entry]
-        case TemplateString():
-            parts = term.parts
     return _all(parts, bound, outside)
 
 
@@ -214,8 +234,8 @@ def _pairs(left: Term, right: Term) -> list[tuple[Term, Term]] | None:
     return None
 
 
-def outer_variables(literal: Literal_) -> list[str]:
-    """Return the variables of a literal outside of comprehensions and nested bodies."""
+def outer_variables(literal: Any) -> list[str]:
+    """Return the variables of a literal or term outside of comprehensions and nested bodies."""
     found: list[str] = []
     _collect(literal, found, into_closures=False)
     return found

@@ -122,6 +122,33 @@ def test_refusals_in_the_words_of_opa(rego: str, error: str | None) -> None:
     assert _answer({"rego": "package template\n" + rego, "input": {}}) == want
 
 
+_UNDECLARED = "2: rego_compile_error: var {} is undeclared"
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ('x := $"{input.l[_]}"', _UNDECLARED.format("_")),
+        ('x := $"{[_]}"', _UNDECLARED.format("_")),
+        ('x := $"{input.l[i]}"', _UNDECLARED.format("i")),
+        ('not $"{input.l[_]}" == "b"', _UNDECLARED.format("_")),
+        ('x := [$"{input.l[_]}" | true]', _UNDECLARED.format("_")),
+        ('every z in input { $"{input.l[_]}" == z }', _UNDECLARED.format("_")),
+        ('$"{_}" == "b"', "2: rego_unsafe_var_error: var _ is unsafe"),
+        (
+            'x := $"{walk(input)}"',
+            "2: rego_compile_error: illegal call to relation built-in 'walk' that may cause multiple outputs",
+        ),
+        ('x := $"{[y | y := input.l[_]]}"; x', None),
+        ('$"{input.l[i]}" == "b"; input.n[i]', None),
+    ],
+)
+def test_variables_in_template_strings(body: str, error: str | None) -> None:
+    rego = f'package template\nviolation contains "m" if {{ {body} }}'
+    want: dict[str, Any] = {"result": ["m"]} if error is None else {"compile": f"template:{error}"}
+    assert _answer({"rego": rego, "v1": True, "input": {"l": ["a", "b"], "n": [0, 1]}}) == want
+
+
 _UNENDED = "expected } to end template string expression"
 
 
