@@ -114,6 +114,7 @@ def attributed(
 
 def tokens(pointer: str) -> Tokens:
     """Return the keys of a JSON pointer."""
+    # `~1` comes first, so that `~01` becomes `~1` and not a slash (RFC 6901, section 4).
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
 
 
@@ -141,4 +142,5 @@ def _is_item(path: str) -> bool:
 
 
 def _token(key: str) -> str:
+    # `~` comes first, so that the `~` of an escape is not escaped again.
     return key.replace("~", "~0").replace("/", "~1")

@@ -166,6 +166,7 @@ def _above_list(pointer: str) -> FieldPath:
 
 def _unescaped(part: str) -> str:
     """Return the text of a reference token of a JSON pointer (RFC 6901)."""
+    # `~1` comes first, so that `~01` becomes `~1` and not a slash.
     return part.replace("~1", "/").replace("~0", "~")
 
 

@@ -53,6 +53,7 @@ class CustomResourcePlugin:
             names = (each.get("spec") or {}).get("names") or {}
             group, plural = str((each.get("spec") or {}).get("group")), str(names.get("plural"))
             rule = Rule(_WRITES, (group,), ("*",), (plural, f"{plural}/status"))
+            # Sorted, so that the order of keys in a manifest makes no difference.
             digest = digest_of(KIND, orjson.dumps(each.get("spec"), option=orjson.OPT_SORT_KEYS).decode())
             yield Unit(
                 _shown(_name(each)), digest, MatchResources(resource_rules=(rule,), match_policy=MatchPolicy.EXACT)

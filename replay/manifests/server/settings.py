@@ -285,6 +285,7 @@ def _diff_flags(current: tuple[PluginSettings, ...], candidate: tuple[PluginSett
 
 
 def _diff_objects(current: ManifestSet, candidate: ManifestSet) -> Iterator[ObjectDiff]:
+    # What the candidate removes are objects of the cluster, which the baseline still has.
     current_objects = objects_by_kind((*candidate.removed, *current.objects))
     candidate_objects = objects_by_kind(candidate.objects)
     for kind in sorted({*current_objects, *candidate_objects}):

@@ -79,6 +79,7 @@ def either(one: Decision, other: Decision) -> Decision:
     )
     acting |= dict.fromkeys((each.policy, each.binding) for each in (*one.mutated, *other.mutated))
     gaps = (*one.undetermined, *other.undetermined)
+    # The decisions differ in something that belongs to no policy, so the result is open nevertheless.
     if not acting and not gaps:
         acting[("", "")] = None
     open_ones = (Undetermined(policy, binding, OPEN_OPERATION) for policy, binding in acting)

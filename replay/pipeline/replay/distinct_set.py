@@ -64,6 +64,7 @@ def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> 
     webhook runs if its objects differ.
     """
     current, candidate = sets
+    # A webhook that is down in a set does not answer as in the log.
     names |= differing_webhooks(current, candidate) | current.down | candidate.down
     return _without(current, candidate, names), _without(candidate, current, names)
 

@@ -32,6 +32,7 @@ class Divergence(Tally):
         beginning = Divergence()
         shared: dict[IsolatedEnd | None, IsolatedEnd | None] = {}
         for each in parts:
+            # CPython makes a new object for each large number. With this map, both dictionaries hold the same one.
             own = {seq: seq for seq in each.numbers}
             each.objects = {key: tuple([own.get(seq, seq) for seq in seqs]) for key, seqs in each.objects.items()}
             each.numbers = {seq: shared.setdefault(alone, alone) for seq, alone in each.numbers.items()}

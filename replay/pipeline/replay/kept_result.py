@@ -363,6 +363,7 @@ def _check(name: str, content: bytes) -> bytes:
 
 def _findings(storage: Storage, name: str) -> Iterator[Pending]:
     """Yield the findings of a file that was intact a moment ago."""
+    # The first two frames are the totals and the divergence.
     for frame in islice(_reread(storage, name), 2, None):
         yield from _PENDING.decode(frame)
 
@@ -387,6 +388,7 @@ def _content(result: ClassResult) -> bytes | None:
     """
     try:
         findings = result.findings()
+        # `iter` with a sentinel: an empty chunk ends the findings.
         chunks = iter(lambda: list(islice(findings, _CHUNK)), [])
         frames = list(map(msgspec.msgpack.encode, (result.totals, result.begins(), *chunks)))
     except UNKEEPABLE:
@@ -451,5 +453,6 @@ def _digest(*parts: str | bytes) -> str:
     hash_ = hashlib.sha256()
     for part in parts:
         content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        # The length keeps apart parts that are only divided differently.
         hash_.update(len(content).to_bytes(8, "big") + content)
     return hash_.hexdigest()[:24]

@@ -201,6 +201,7 @@ def merge(
 def _sharing(finding: OutcomeFinding, shared_values: dict[Any, Any]) -> OutcomeFinding:
     """Return the finding with shared values, because each was read from a file."""
     key, example = finding.key, finding.example
+    # A full cache is still read, but no longer filled.
     shared = shared_values.setdefault if len(shared_values) < _MOST_SHARED else shared_values.get
     values, patch = key[1:], example.patch
     return OutcomeFinding(
@@ -210,6 +211,7 @@ def _sharing(finding: OutcomeFinding, shared_values: dict[Any, Any]) -> OutcomeF
             shared(example.operation, example.operation),
             example.name,
             tuple(map(shared, example.messages, example.messages)),
+            # A patch cannot be hashed, so its text is the key.
             shared(orjson.dumps(patch), patch) if patch else (),
         ),
         finding.chains,

@@ -23,6 +23,7 @@ def redactor_of(request: ReplayRequest, *, redact: bool) -> Redactor:
     resource = request.attributes.resource.resource
     if redact and resource == SECRETS:
         return Redactor(resource, _bodies_of(request))
+    # Without values of the request, all requests for a resource share a redactor.
     return _redactor(resource, redact=redact)
 
 

@@ -86,6 +86,7 @@ def _merged_paths(patch: JSON, at: FieldPath) -> Iterator[FieldPath]:
 
 def _pointer(text: str) -> FieldPath:
     """Return a JSON pointer (RFC 6901) as a path. Numbers stay text, since a map may have such keys."""
+    # `~1` comes first, so that `~01` becomes `~1` and not a slash (RFC 6901, section 4).
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
 
 

@@ -129,6 +129,7 @@ def _check_deletions(patch: Map) -> None:
 def _merge_ordered(schema: Schema, after: Map, rest: Map) -> None:
     """Merge the lists whose order the patch states, and remove them and all directives about maps from the patch."""
     rest.pop(_RETAIN, None)
+    # A list, because the loop removes entries.
     for directive in [key for key in rest if key.startswith(_ORDER)]:
         order, name = rest.pop(directive), directive.removeprefix(_ORDER)
         old, new = after.get(name), rest.pop(name, None)
@@ -217,6 +218,7 @@ def _identity(field: Schema, items: Sequence[JSON]) -> Callable[[JSON], Any]:
             raise StrategicMergeError("an item of a list has no merge key")
         return item[key]
 
+    # Every item needs the key, even one that is never compared.
     for item in items:
         key_of(item)
     return key_of
