@@ -108,6 +108,7 @@ def joined(parts: Sequence[Decision], patch: Patch) -> Decision:
     return Decision(
         verdict=verdict(all_effects.undetermined, all_effects.denials),
         denials=tuple(all_effects.denials),
+        # The server writes each warning once (`filters.recorder.AddWarning`).
         warnings=tuple(dict.fromkeys(all_effects.warnings)),
         audit_annotations=all_effects.audit_annotations,
         patch=patch,

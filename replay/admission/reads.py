@@ -72,6 +72,7 @@ def policy_reads(
     """Yield the reads of each policy that has a binding."""
     by_policy: dict[tuple[str, bool], list[_Binding]] = {}
     for binding in bindings:
+        # A static policy has static bindings alone, and another policy has none of them.
         by_policy.setdefault((binding.policy_name, binding.static), []).append(binding)
     for policy in policies:
         bound = by_policy.get((policy.name, policy.static), [])

@@ -112,6 +112,7 @@ class NamespaceReadiness(Struct):
         there: dict[str, dict[str, Quantity]] = {}
         used: dict[str, Quantity] = {}
         most: dict[str, Quantity] = {}
+        # The amounts are left out of the key, because maps have no order.
         for _, pod, comes, amounts in sorted(self.steps, key=lambda step: step[:3]):
             own = {**amounts, "pods": Quantity(1, text="1")} if comes > 0 else there.pop(pod, {})
             if comes > 0 and pod not in there:

@@ -89,6 +89,7 @@ class _PartialMap(dict[str, Any]):
         self._check_all()
         return dict.__eq__(self, other)
 
+    # `dict` has a `!=` of its own, which would not check.
     def __ne__(self, other: object) -> bool:
         return not self == other
 

@@ -131,6 +131,7 @@ class World(Struct):
         for place, each in consequences:
             self.put(place, each)
             if each.item and each.result.cause == Cause.DENIED:
+                # The server deletes in the order of names and stops at the first denial.
                 self.stops[place.seq] = min(each.item, self.stops.get(place.seq, each.item))
             if each.item:
                 earlier = self.collections.get(place.seq)
