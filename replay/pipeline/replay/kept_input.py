@@ -128,7 +128,8 @@ _USER = msgspec.msgpack.Decoder(UserInfo)
 def kept_row(met: MetRequest) -> bytes:
     """Return a request as bytes. Raise one of `UNKEEPABLE`."""
     request, record = met.request, met.request.record
-    if record.resource != SECRETS:  # values of Secrets must not be kept
+    # The bodies of a Secret stay, because the redactor hides its values by them (`redaction._bodies_of`).
+    if record.resource != SECRETS:
         record = record._replace(request_object=None, response_object=None)
     questions = zip(request.questions, met.admitted, strict=True)
     asked = tuple(_asked(*question, admitted) for question, admitted in questions)
