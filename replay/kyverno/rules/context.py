@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from replay.go.format import marshal, quote
 from replay.go.path import clean_path
+from replay.go.url import URLError, URLPart, parse_url, to_bytes, unescape
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kyverno.rules.go_value import sprint, type_name, with_floats
@@ -208,6 +209,8 @@ def _json_size(data: JSON) -> int:
 
 # Loaders for a rule's `context`: variables, ConfigMaps, API calls, global entries (`pkg/engine/context/loaders`).
 
+_NOT_FOUND = "the server could not find the requested resource"
+"""Error of a raw GET for NotFound. The client does not read the server's message (`rest.Request.DoRaw`)."""
 _NAMESPACE_IN_PATH = re.compile(r"/(api|apis)/.*?/namespaces/([^/]+)")
 
 
@@ -413,22 +416,34 @@ class _APICallLoader(_Loader):
             raise UndeterminedError(f"context entry {self.name} calls an external service")
         if method != "GET" or call.get("data"):
             raise UndeterminedError(f"context entry {self.name} sends data to {path}")
+        try:
+            parse_url(path)
+        except URLError as error:
+            return self._failed(path, str(error))
         answer = self.source.cluster.get_path(path)
         if isinstance(answer, Missing):
             raise UndeterminedError(f"{path}: {answer.reason}")
-        if answer is not None:
-            return answer
-        if call.get("default") is not None:
-            self._is_default = True
-            return self.entry["apiCall"]["default"]
-        raise RuleError(f"failed to {method} resource with raw url: {path}: {_not_found(path)}")
+        return self._failed(path, _NOT_FOUND) if answer is None else answer
+
+    def _failed(self, path: str, reason: str) -> JSON:
+        """Return the default of a GET that failed. Raises RuleError without one."""
+        default = self.entry["apiCall"].get("default")
+        if default is None:
+            raise RuleError(f"failed to GET resource with raw url: {path}: {reason}")
+        self._is_default = True
+        return default
 
     def _check_namespace(self, path: str) -> None:
         own = self.source.policy_namespace
         if not own:
             return
-        # `..` cannot lead into another namespace.
-        clean = clean_path(unquote(path))
+        # `..` cannot lead into another namespace. A path with a bad escape is taken as written: no server takes it.
+        try:
+            unescape(to_bytes(path), URLPart.PATH)
+        except URLError:
+            clean = clean_path(path)
+        else:
+            clean = clean_path(unquote(path))
         match = _NAMESPACE_IN_PATH.match(clean)
         if match is None:
             raise RuleError(
@@ -457,19 +472,6 @@ class _APICallLoader(_Loader):
         except RuleError as error:
             raise RuleError(f"failed to apply JMESPath {path} for context entry {self.name}: {error}") from None
         context.add_entry(self.name, results)
-
-
-def _not_found(path: str) -> str:
-    """Return the API server's message for a missing object at a path."""
-    parts = [part for part in path.split("?", maxsplit=1)[0].split("/") if part]
-    parts = parts[2:] if parts[:1] == ["api"] else parts[1:]
-    group = "" if path.startswith("/api/") else f".{parts[0]}"
-    parts = parts if path.startswith("/api/") else parts[2:]
-    if len(parts) > 2 and parts[0] == "namespaces":
-        parts = parts[2:]
-    if len(parts) < 2:
-        return "the server could not find the requested resource"
-    return f"{parts[0]}{group} {quote(parts[1])} not found"
 
 
 class _GlobalReferenceLoader(_Loader):

@@ -13,6 +13,7 @@ from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.response import RuleError, UndeterminedError
 
 _OTHER = "refers to namespace other, which is different from the policy namespace own"
+_BAD_ESCAPE = "/api/v1/namespaces/own/%2e%2e/other/pods%zz"
 _NONE = "does not contain a namespace segment, which is required for namespaced policies"
 
 
@@ -37,6 +38,14 @@ def _no_clock() -> Any:
         ("/api/v1/namespaces/own/%2e%2e/other/pods", f"path /api/v1/namespaces/other/pods {_OTHER}"),
         ("//api/v1/pods", f"path /api/v1/pods {_NONE}"),
         ("", f"path . {_NONE}"),
+        (
+            _BAD_ESCAPE,
+            f'failed to GET resource with raw url: {_BAD_ESCAPE}: parse "{_BAD_ESCAPE}": invalid URL escape "%zz"',
+        ),
+        (
+            "/api/v1/namespaces/own%zz/pods",
+            "path /api/v1/namespaces/own%zz/pods refers to namespace own%zz, which is different from the policy namespace own",
+        ),
     ],
 )
 def test_a_call_of_a_namespaced_policy(path: str, refusal: str | None) -> None:
