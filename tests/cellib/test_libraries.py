@@ -111,3 +111,23 @@ def test_every_library_case_of_the_corpus() -> None:
         every = cases(stream.read().decode())
     chosen = [case for case in every if case["area"] in AREAS and "variants" not in case and "panic" not in case]
     assert [case["id"] for case in chosen if normal(answer(case)) != expected(case)] == []
+
+
+# `JSONPatchVal.IsSet` of apiserver v0.37: a text is set if it is not empty, a value whatever it is.
+SET_FIELDS = [
+    ("a value that is zero", "JSONPatch{op: 'add', path: '/a', value: 0}.value", True),
+    ("a value that is null", "JSONPatch{op: 'add', path: '/a', value: null}.value", True),
+    ("a value that is empty", "JSONPatch{op: 'add', path: '/a', value: ''}.value", True),
+    ("no value", "JSONPatch{op: 'remove', path: '/a'}.value", False),
+    ("an empty text", "JSONPatch{op: '', path: '/a'}.op", False),
+    ("a text", "JSONPatch{op: 'add', path: '/a'}.op", True),
+]
+
+
+@pytest.mark.parametrize(("field", "is_set"), [row[1:] for row in SET_FIELDS], ids=[row[0] for row in SET_FIELDS])
+def test_fields_of_a_json_patch(field: str, is_set: bool) -> None:
+    compiler = ExpressionCompiler(NEWEST, has_params=False)
+    compiled = compiler.compile(ExpressionKind.JSON_PATCH, f"has({field}) ? [JSONPatch{{op: 'set'}}] : []")
+    for exact in (False, True):
+        evaluated = Evaluation(compiler, {}, BUDGET, exact=exact).evaluate(compiled)
+        assert (evaluated.error, len(evaluated.value)) == (None, int(is_set))

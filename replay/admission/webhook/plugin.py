@@ -185,8 +185,8 @@ class MutatingWebhookPlugin:
         for hook in self.hooks:
             answer = self.admission.should_call(hook, attributes, self._lister, self.observer)
             # As in the API server, a webhook that was not called in the first pass is not called in the second, even if
-            # it matches.
-            if answer is None or (reinvoke and hook.index not in self._again):
+            # it matches. A match condition that fails denies before this is asked (`mutatingDispatcher.Dispatch`).
+            if answer is None or (reinvoke and hook.index not in self._again and not isinstance(answer, Denial)):
                 continue
             if self.observer is not None:
                 self.observer.called(hook, answer)

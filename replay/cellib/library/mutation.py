@@ -62,7 +62,8 @@ class _PatchValue(ObjectValue, frozen=True):
         if key not in PATCH_FIELDS:
             text = "unsupported field" if testing else "unsupported indexer"
             return EvalError(f"{text}: {display(key)}"), False
-        if testing and not self.fields.get(key, key == "value" and key in self.fields):
+        # A text is set if it is not empty. A value is set if it is there, whatever it is (`JSONPatchVal.IsSet`).
+        if testing and not (key in self.fields if key == "value" else self.fields.get(key)):
             return None, False
         return self.fields.get(key, None if key == "value" else ""), True
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from replay.admission.chain import Chain
+from replay.admission.decision import Decision
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.cellib.version import NEWEST
 from replay.json import JSON
@@ -68,8 +69,8 @@ ROWS: list[tuple[str, dict[str, dict[str, Any]], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("webhooks", "called"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
-def test_who_is_called_again(webhooks: dict[str, dict[str, Any]], called: list[str]) -> None:
+def decided(backend: Labels, **webhooks: dict[str, Any]) -> Decision:
+    """The decision about a ConfigMap that has only the label `a`."""
     manifests = manifest_set_from_objects(configuration(**webhooks), [])
     chain = Chain([manifests], NEWEST, builtin_discovery(), Schemas())
     value = {
@@ -78,6 +79,25 @@ def test_who_is_called_again(webhooks: dict[str, dict[str, Any]], called: list[s
         "metadata": {"name": "x", "namespace": "shop", "labels": {"a": "b"}},
     }
     attributes = creation_of_config_map(value, name="x", options={})
+    (decision,) = chain.decide(attributes, attributes, ObjectTracker(), dict.fromkeys(NAMES, backend))
+    return decision
+
+
+@pytest.mark.parametrize(("webhooks", "called"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_who_is_called_again(webhooks: dict[str, dict[str, Any]], called: list[str]) -> None:
     backend = Labels()
-    chain.decide(attributes, attributes, ObjectTracker(), dict.fromkeys(NAMES, backend))
+    decided(backend, **webhooks)
     assert backend.called == called
+
+
+def test_a_match_condition_that_fails_in_the_second_pass_denies() -> None:
+    """`ShouldCallHook` returns the error before anything asks whether the webhook is called again."""
+    backend = Labels()
+    condition = {
+        "name": "late",
+        "expression": "'second' in object.metadata.labels && object.metadata.labels.none == ''",
+    }
+    decision = decided(backend, first={}, third={"matchConditions": [condition]}, second={})
+    assert backend.called == ["first", "second", "first"]
+    refused = f"expression '{condition['expression']}' resulted in error: no such key: none"
+    assert [denial.message for denial in decision.denials] == [refused]
