@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from replay.prove.symbolic.selection import size_of, spread
+from replay.prove.symbolic.selection import look_up_text, size_of, spread
 from replay.prove.symbolic.term import (
     BOOL,
     FALSE,
@@ -29,6 +29,7 @@ from replay.prove.symbolic.value import (
     Double,
     Err,
     Int,
+    Json,
     JsonList,
     JsonMap,
     ListOf,
@@ -139,8 +140,6 @@ def _are_scalars(items: ListOf) -> bool:
 
 def _equal_items(make: ValueFactory, one: JsonList, other: ListOf) -> SymbolicEquality:
     """Return whether a JSON list equals a list of scalars: same length and equal items."""
-    from replay.prove.symbolic.value import Json  # noqa: PLC0415
-
     same = [equal(one.node.size, integer(len(other.items)))]
     for index, (_, item) in enumerate(other.items):
         holds, _ = equal_values(make, item, known(Json(one.node.item(index))))
@@ -290,8 +289,6 @@ def text_in_list(make: ValueFactory, container: JsonList, term: Term) -> Term:
 
 
 def _in_map(make: ValueFactory, element: SymbolicValue, container: JsonMap | MapOf) -> SymbolicEquality:
-    from replay.prove.symbolic.selection import look_up_text  # noqa: PLC0415
-
     holds, fails = [], []
     for guard, case in spread(element):
         if isinstance(case, Str):

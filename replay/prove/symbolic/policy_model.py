@@ -24,7 +24,7 @@ from replay.prove.symbolic.request_model import NAMESPACES, ParamKey, RequestMod
 from replay.prove.symbolic.selection import spread
 from replay.prove.symbolic.term import FALSE, TRUE, Term, boolean, conj, disj, negated
 from replay.prove.symbolic.translate import Environment, Translator
-from replay.prove.symbolic.value import FAILED, Str, SymbolicValue, truth
+from replay.prove.symbolic.value import FAILED, Null, Str, SymbolicValue, truth
 from replay.prove.unit import BoundPolicy, CompiledUnit
 
 _ACTIONS = {"Deny": EnforcementLevel.DENIED, "Warn": EnforcementLevel.WARNED, "Audit": EnforcementLevel.AUDITED}
@@ -158,7 +158,7 @@ class PolicyModel:
     def _annotations_fail(self, param: ParamKey | None) -> Term:
         failed = []
         for value in self._values(self._compiled.audit_annotations, param):
-            fine = [guard for guard, case in spread(value) if isinstance(case, Str) or type(case).__name__ == "Null"]
+            fine = [guard for guard, case in spread(value) if isinstance(case, Str | Null)]
             failed.append(negated(disj(*fine)))
         return disj(*failed)
 
