@@ -30,7 +30,10 @@ CONFIGS = [
     path for path in sorted((SHARED / "builtin").glob("*/config-*.yaml")) if RECORDED.search(path.read_text("utf-8"))
 ]
 UNDETERMINED = {
-    "OwnerReferencesPermissionEnforcement deny-all": {"audit level Metadata does not record bodies": 71, "a patch": 1},
+    "OwnerReferencesPermissionEnforcement deny-all": {
+        "audit level Metadata does not record bodies": 71,
+        "the log has the patch": 1,
+    },
 }
 """How often which reason is given, by a part of it; nothing is undetermined elsewhere."""
 
