@@ -207,7 +207,7 @@ def _report_error(error: BaseException) -> int:
             text, code = str(error), error.exit_code
         case TerminatedError():
             event = "interrupted" if error.number == signal.SIGINT else "terminated"
-            text, code = f"{event}; nothing was written but what is complete", SIGNALLED + error.number
+            text, code = f"{event}; only complete files were written", SIGNALLED + error.number
         case BrokenPipeError():
             _drop_output()  # the reader went away (`replay ... | head`): nobody is left to tell
             return 0

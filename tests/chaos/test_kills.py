@@ -57,7 +57,7 @@ def _kill(command: Any, arguments: list[object], number: int, after: float) -> N
         out, err = process.communicate(timeout=120)
     assert _ended(process.pid) == []
     if number == signal.SIGTERM:
-        told = "replay: terminated; nothing was written but what is complete\n"
+        told = "replay: terminated; only complete files were written\n"
         # Before the first line of `replay` runs, the system ends the process; after the last, it is too late.
         assert (process.returncode, err) in ((143, told), (-signal.SIGTERM, ""), (0, ""), (1, "")), (out, err)
         assert command.left() == []

@@ -130,7 +130,7 @@ def test_ctrl_c_waits_for_an_import(seconds: float, then: str, tmp_path: Path) -
     assert (done.returncode, done.stdout, done.stderr) == (
         130,
         "",
-        "replay: interrupted; nothing was written but what is complete\n",
+        "replay: interrupted; only complete files were written\n",
     )
     assert (tmp_path / "duckdb.py.whole").exists()
 
@@ -158,7 +158,7 @@ main()
         check=False,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert (done.returncode, done.stderr) == (130, "replay: interrupted; nothing was written but what is complete\n")
+    assert (done.returncode, done.stderr) == (130, "replay: interrupted; only complete files were written\n")
     assert [path for path in tmp_path.iterdir() if path != store] == []
 
 
@@ -203,7 +203,7 @@ def test_ctrl_c(arguments: list[str], processes: int, tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (
         130,
         "",
-        "replay: interrupted; nothing was written but what is complete\n",
+        "replay: interrupted; only complete files were written\n",
     )
     assert [path for path in tmp_path.iterdir() if path.name != "store"] == []
     deadline = time.monotonic() + 10

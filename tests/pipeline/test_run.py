@@ -80,7 +80,7 @@ def _interrupt(leader: int, _helper: int) -> None:
 
 
 KILLED = "replay: a worker process was killed (out of memory?); nothing is shown of a partial result\n"
-INTERRUPTED = "replay: interrupted; nothing was written but what is complete\n"
+INTERRUPTED = "replay: interrupted; only complete files were written\n"
 LASTING_SECONDS = 0.2
 KEPT = ("--store", "store")
 """Of a kept store nobody reads the log ahead, so that the first process beside the command is a worker."""

@@ -107,7 +107,7 @@ def test_an_interrupt_cancels_what_was_ordered(processes: Processes, bucket: str
         process = processes.command("ingest", *logs, "--store", bucket, "--scheduler", processes.address)
         until(lambda: any(client.processing().values()))
         process.send_signal(signal.SIGINT)
-        assert done(process, 130) == "replay: interrupted; nothing was written but what is complete\n"
+        assert done(process, 130) == "replay: interrupted; only complete files were written\n"
         until(lambda: not any(client.processing().values()))
         worker.send_signal(signal.SIGCONT)
         assert client.submit(sum, (1, 2)).result() == 3
