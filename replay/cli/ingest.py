@@ -91,13 +91,11 @@ def ingest(
     Skips files whose content is already in the store. Counts unusable lines by reason. With --follow or --listen the command runs
     until you stop it, and --keep and --keep-size remove old requests.
     """
-    from rich.console import Console
-
     from replay.audit.live.tls import ServerTls
     from replay.pipeline.live import SegmentLimits
     from replay.pipeline.scenario import Scenario
     from replay.pipeline.store import Retention, partition
-    from replay.report.render.terminal import print_document
+    from replay.report.render.terminal import print_document, stdout_console
     from replay.report.store_report import ingest_document, ingest_json
 
     request = Scenario(tuple(logs or ()), store=store, log_format=log_format or "")
@@ -114,7 +112,7 @@ def ingest(
     if as_json:
         sys.stdout.write(json_document(ingest_json(report, place, requests), indent=2))
     else:
-        print_document(ingest_document(report, place, requests), Console(highlight=False))
+        print_document(ingest_document(report, place, requests), stdout_console())
 
 
 def _require_one_way(

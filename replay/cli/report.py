@@ -100,8 +100,6 @@ def report(
 
     With --unused, the report is about RBAC: for each role, binding and subject, which rules the log never needed, and how sure that is.
     """
-    from rich.console import Console
-
     from replay.cli.progress import progress_on
     from replay.errors import ReplayError
     from replay.pipeline.authorization.unused import UnusedQuestion, least_privilege
@@ -109,6 +107,7 @@ def report(
     from replay.pipeline.options import Focus, Options
     from replay.pipeline.period import time_zone
     from replay.pipeline.weekly.report import WeeklyQuestion, print_weekly, weekly, weekly_markdown, write_weekly
+    from replay.report.render.terminal import stdout_console
     from replay.report.weekly.json import weekly_json
 
     zone, scenario = time_zone(tz), source.scenario()
@@ -135,7 +134,7 @@ def report(
     elif brief or output is ReportFormat.MARKDOWN:
         sys.stdout.write(weekly_markdown(result, zone, brief=brief))
     else:
-        print_weekly(result, Console(highlight=False), zone, full=full)
+        print_weekly(result, stdout_console(), zone, full=full)
 
 
 def _print_unused(

@@ -150,13 +150,12 @@ def _once(
     from replay.pipeline.process.start import forking
 
     with forking(), read_ahead(scenario, options) as reading:  # meanwhile all else is imported
-        from rich.console import Console
-
         from replay.cli.progress import progress_on
         from replay.pipeline import output
         from replay.pipeline.output import USUAL, exit_code
         from replay.pipeline.run import run as run_scenario
         from replay.pipeline.whole_file import STDOUT, put
+        from replay.report.render.terminal import stdout_console
 
         with progress_on() as progress:
             result = run_scenario(scenario, options, progress, reading)
@@ -172,7 +171,7 @@ def _once(
         elif out is not None:
             put([output.terminal_text(lambda console: output.print_result(result, console, full=full))], out)
         else:
-            output.print_result(result, Console(highlight=False), full=full)
+            output.print_result(result, stdout_console(), full=full)
     raise typer.Exit(code)
 
 
@@ -184,12 +183,11 @@ def _print_brief(result: RunResult) -> None:
 
 def _watch(scenario: Scenario, options: Options, *, full: bool, brief: bool) -> None:
     """Run until the user stops it, and print each result."""
-    from rich.console import Console
-
     from replay.cli.progress import progress_on
     from replay.errors import ReplayError
     from replay.pipeline import output
     from replay.pipeline.project.watch import LoopOutcome, watch_runs
+    from replay.report.render.terminal import stdout_console
 
     def show(outcome: LoopOutcome) -> None:
         if isinstance(outcome, str | ReplayError):
@@ -197,7 +195,7 @@ def _watch(scenario: Scenario, options: Options, *, full: bool, brief: bool) -> 
         elif brief:
             _print_brief(outcome)
         else:
-            output.print_result(outcome, Console(highlight=False), full=full)
+            output.print_result(outcome, stdout_console(), full=full)
         sys.stdout.flush()
 
     with progress_on() as progress:

@@ -49,13 +49,12 @@ def sql(
     The views are `request` (one row per request) and `decision` (one row per action of admission); see queries/README.md. Only SELECT
     statements run, and they can read only the store.
     """
-    from rich.console import Console
-
     from replay.cli.progress import progress_on
     from replay.errors import ReplayError
     from replay.pipeline.forensic.sql import ask_clusters, question_names, run_query
     from replay.pipeline.period import time_zone
     from replay.report.render.rows import csv_text, json_text, print_rows
+    from replay.report.render.terminal import stdout_console
     from replay.storage.location import is_pattern, matching_clusters
 
     if list_queries or query is None:
@@ -81,7 +80,7 @@ def sql(
             raise ReplayError("Parquet is not text: give --out FILE")
         _write_parquet(rows, out)
     elif form is SqlFormat.TERMINAL and out is None:
-        print_rows(rows, Console(highlight=False), zone)
+        print_rows(rows, stdout_console(), zone)
     else:
         text = json_text(rows, zone) if form is SqlFormat.JSON else csv_text(rows, zone)
         _write(text, out)

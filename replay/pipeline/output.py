@@ -19,7 +19,7 @@ from replay.report.annotate import ANNOTATED
 from replay.report.render.document import Document
 from replay.report.render.html import html
 from replay.report.render.markdown import comment, markdown
-from replay.report.render.terminal import print_document
+from replay.report.render.terminal import WIDTH, print_document, stdout_console
 from replay.report.run.annotations import run_annotations
 from replay.report.run.brief import run_comment
 from replay.report.run.hits import hits_csv
@@ -32,8 +32,6 @@ MOST_COMMENT = 60_000
 """Most characters of a comment. A pull request's comment holds 65,536."""
 FEW_HITS = 50
 """Maximum rows of hits in Markdown. The page and the CSV have all."""
-_WIDTH = 100
-"""Columns of terminal output that goes to a file."""
 
 
 def print_result(result: RunResult, console: Console, *, full: bool = False) -> None:
@@ -61,13 +59,13 @@ def show(document: Document, form: DocumentFormat, screen: Document | None = Non
     elif form is DocumentFormat.MARKDOWN:
         sys.stdout.write(markdown(document))
     else:
-        print_document(screen or document, Console(highlight=False))
+        print_document(screen or document, stdout_console())
 
 
 def terminal_text(show: Callable[[Console], None]) -> str:
     """Return terminal output as text, for a file."""
     text = io.StringIO()
-    show(Console(file=text, width=_WIDTH, highlight=False))
+    show(Console(file=text, width=WIDTH, highlight=False))
     return text.getvalue()
 
 

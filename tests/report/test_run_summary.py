@@ -102,6 +102,6 @@ def test_an_engines_policy_takes_one_line() -> None:
     first = lines.index("Policies that deny requests")
     assert lines[first : first + 3] == [
         "Policies that deny requests",
-        "  policy                              direct  sole  consequences  most frequent message",
-        "  ValidatingPolicy/disallow-privile…       1     1             0  privileged containers privileged…",
+        "  policy                                direct  sole  consequences  most frequent message",
+        "  ValidatingPolicy/disallow-privilege…       1     1             0  privileged containers privilege…",
     ]

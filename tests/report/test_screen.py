@@ -13,9 +13,9 @@ from replay.report.render.terminal import LINES, WIDTH, first_screen, print_docu
 STEPS = [("replay report … --full", "every table")]
 
 
-def printed(document: Document) -> list[str]:
+def printed(document: Document, width: int = WIDTH) -> list[str]:
     text = io.StringIO()
-    print_document(document, Console(file=text, width=WIDTH, highlight=False), is_whole=False)
+    print_document(document, Console(file=text, width=width, highlight=False), is_whole=False)
     return text.getvalue().splitlines()
 
 
@@ -73,6 +73,33 @@ SCREENS = [
 @pytest.mark.parametrize(("given", "rows", "lines"), [row[1:] for row in SCREENS], ids=[row[0] for row in SCREENS])
 def test_screen(given: Document, rows: dict[str, int], lines: list[str]) -> None:
     assert printed(first_screen(given, rows, STEPS)) == [*HEAD, *lines, *NEXT]
+
+
+NARROW = [
+    (
+        "the other columns shrink before the first one",
+        60,
+        [
+            "  policy                       requests  message",
+            "  the-first-policy.example.o…        10  the-first-policy.e…",
+        ],
+    ),
+    (
+        "where nothing is left to cut, each cell has a line of its own",
+        20,
+        ["  policy: the-first-", "policy.example.org/", "with-a-name-of-50-", "characters"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("width", "lines"), [row[1:] for row in NARROW], ids=[row[0] for row in NARROW])
+def test_a_row_takes_one_line_of_a_narrow_terminal(width: int, lines: list[str]) -> None:
+    name = "the-first-policy.example.org/with-a-name-of-50-characters"
+    columns = (Column("policy", Align.CODE), Column("requests", Align.NUMBER), Column("message"))
+    made = document(Table("a", "", columns, ((name, "10", name),)))
+    shown = printed(first_screen(made, {"a": 1}, STEPS), width)
+    start = shown.index("Title of a") + 1
+    assert shown[start : start + len(lines)] == lines
 
 
 @pytest.mark.property

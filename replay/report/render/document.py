@@ -63,7 +63,7 @@ class Table(Struct, frozen=True):
 
     `tones` is parallel to the rows, or empty. It emphasises what a cell says in words. `anchors` are the ids for links
     to rows, also parallel or empty. `foot` is a last row about all rows together. `rest` describes the rows that a
-    limit left out. A page shows `page` rows at a time.
+    limit left out. A page shows `page` rows at a time. If `is_one_line`, a terminal cuts cells so that no row wraps.
     """
 
     id: str
@@ -76,6 +76,7 @@ class Table(Struct, frozen=True):
     anchors: tuple[str, ...] = ()
     rest: str = ""
     page: int = 12
+    is_one_line: bool = False
 
     @property
     def more(self) -> str:

@@ -83,7 +83,7 @@ def total(widths: Sequence[int]) -> int:
     return sum(widths) + _GAP * (len(widths) - 1)
 
 
-def _natural(columns: Sequence[Column], rows: TextCells, shown: Sequence[int]) -> list[int]:
+def _natural(columns: Sequence[Column], rows: Sequence[Sequence[str]], shown: Sequence[int]) -> list[int]:
     return [max(cell_len(columns[i].title), *(cell_len(row[i]) for row in rows), 1) for i in shown]
 
 
@@ -151,10 +151,11 @@ def broken(text: str, width: int, most: int) -> list[str]:
 # It has at most 40 lines of 100 columns. The full report has every table, whole names and whole messages.
 
 WIDTH, LINES = 100, 40
-_INDENT = 2
 _FRAME = 3
 """Lines of a section in addition to its rows: an empty one, its title and the column titles."""
 _NARROWEST = 10
+_KEPT = 20
+"""Width to which the other columns shrink before the first one does."""
 _FLEXIBLE = (Align.TEXT, Align.CODE, Align.SHORT)
 
 
@@ -193,7 +194,7 @@ def next_steps(steps: Sequence[tuple[str, str]]) -> Section:
 def cut(text: str, most: int) -> str:
     """Return text in one line of at most `most` characters."""
     text = inert(text)
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+    return text if len(text) <= most else f"{text[: most - 1].rstrip(' …')}…"
 
 
 def part_of(shown: int, count: int) -> str:
@@ -220,40 +221,48 @@ def _limited(section: Section, most: Mapping[str, int]) -> Section:
     count = max(table.total, len(table.rows))
     kept = [i for i, column in enumerate(table.columns) if not column.optional]
     columns = [table.columns[i] for i in kept]
-    cells = [[row[i] for i in kept] for row in table.rows[: most[table.id]]]
-    rows = fitted(columns, cells)
+    rows = tuple(tuple(row[i] for i in kept) for row in table.rows[: most[table.id]])
     title = f"{table.caption or section.title}{part_of(len(rows), count)}"
-    narrow = tuple(replace(each, align=Align.SHORT if each.align in _FLEXIBLE else each.align) for each in columns)
-    return replace(section, title=title, blocks=(Table(table.id, "", narrow, rows),))
+    return replace(section, title=title, blocks=(Table(table.id, "", tuple(columns), rows, is_one_line=True),))
 
 
-def fitted(columns: Sequence[Column], cells: list[list[str]]) -> tuple[tuple[str, ...], ...]:
-    """Return the rows with the longest cells cut, so that a row takes one line."""
-    widths = [max(cell_len(text) for text in (column.title, *each)) for column, each in _by_column(columns, cells)]
-    if total(widths) > WIDTH - _INDENT:
-        cells = [[text.replace(_STATIC_SUFFIX, "…") for text in row] for row in cells]
-        widths = [max(cell_len(text) for text in (column.title, *each)) for column, each in _by_column(columns, cells)]
+def _fitted(columns: Sequence[Column], rows: Sequence[tuple[str, ...]], width: int) -> tuple[tuple[str, ...], ...]:
+    """Return the rows with the longest cells cut, so that a row takes one line. The same rows if that is impossible."""
+    whole, all_columns = tuple(rows), range(len(columns))
+    widths = _natural(columns, rows, all_columns)
+    if total(widths) > width:
+        rows = [tuple(text.replace(_STATIC_SUFFIX, "…") for text in row) for row in rows]
+        widths = _natural(columns, rows, all_columns)
     flexible = [i for i, column in enumerate(columns) if column.align in _FLEXIBLE]
-    while total(widths) > WIDTH - _INDENT and flexible:
-        widest = max(flexible, key=lambda i: widths[i])
+    while total(widths) > width and flexible:
+        # The first column says what a row is about, so the others give up width before it does.
+        widest = max(flexible, key=lambda i: (min(widths[i], _KEPT) if not i else widths[i], i))
         if widths[widest] <= _NARROWEST:
-            break
+            return whole
         widths[widest] -= 1
     return tuple(
         tuple(
-            cut(text, width) if i in flexible else text for i, (text, width) in enumerate(zip(row, widths, strict=True))
+            cut(text, most) if i in flexible else text for i, (text, most) in enumerate(zip(row, widths, strict=True))
         )
-        for row in cells
+        for row in rows
     )
-
-
-def _by_column(columns: Sequence[Column], cells: list[list[str]]) -> list[tuple[Column, list[str]]]:
-    return [(column, [row[i] for row in cells]) for i, column in enumerate(columns)]
 
 
 STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.WARN: "yellow", Tone.BAD: "bold red"}
 INDENT = "  "
 _FURTHER = "    "
+
+
+def stdout_console() -> Console:
+    """Return the console of standard output. Files and pipes get the first screen's width, unless `COLUMNS` is set."""
+    console = Console(highlight=False)
+    if _is_file(console):
+        console.width = WIDTH
+    return console
+
+
+def _is_file(console: Console) -> bool:
+    return not console.is_terminal and "COLUMNS" not in os.environ
 
 
 def print_document(document: Document, console: Console, *, is_whole: bool | None = None) -> None:
@@ -263,7 +272,7 @@ def print_document(document: Document, console: Console, *, is_whole: bool | Non
     not a terminal and `COLUMNS` is not set.
     """
     width = console.width
-    is_whole = (not console.is_terminal and "COLUMNS" not in os.environ) if is_whole is None else is_whole
+    is_whole = _is_file(console) if is_whole is None else is_whole
     title = f"{document.title}  {document.subtitle}"
     parts: list[Text] = _paragraph(title, width, "dim", bold=len(document.title))
     parts += _paragraph(document.verdict, width, STYLES[document.tone] or "bold")
@@ -317,6 +326,8 @@ def _section(section: Section, width: int, *, is_whole: bool) -> list[Text]:
 def _table(table: Table, width: int, *, is_whole: bool) -> list[Text]:
     """Return the lines of a table, without trailing spaces, so that they can be copied and compared."""
     room = width - len(INDENT)
+    if table.is_one_line:
+        table = replace(table, rows=_fitted(table.columns, table.rows, min(width, WIDTH) - len(INDENT)))
     columns, widths, rows, foot, below = arranged(table, room, is_whole=is_whole)
     lines = [Text(INDENT + table.caption, style="dim italic")] if table.caption else []
     if total(widths) > room and not is_whole:

@@ -28,7 +28,7 @@ from replay.report.render.document import (
     share,
     span,
 )
-from replay.report.render.terminal import cut, fitted, next_steps, part_of
+from replay.report.render.terminal import cut, next_steps, part_of
 from replay.report.run.api_versions import api_versions_fact, removed_verdict
 from replay.report.run.denied import accepted_facts, bootstrap_gap_fact
 from replay.report.run.views import (
@@ -210,9 +210,15 @@ def _policies(result: RunResult, denied: CellItems, *, on_page: bool) -> Section
         ]
         for group in groups[:MOST_POLICIES]
     ]
-    rows = tuple(map(tuple, cells)) if on_page else fitted(columns, cells)
+    rows = tuple(map(tuple, cells))
     title = f"Policies that deny requests{part_of(len(rows), len(groups))}"
-    return Section("first-policies", title, "", (Table("first-policies-table", "", columns, rows),), Tone.BAD)
+    return Section(
+        "first-policies",
+        title,
+        "",
+        (Table("first-policies-table", "", columns, rows, is_one_line=not on_page),),
+        Tone.BAD,
+    )
 
 
 def _reason(message: str) -> str:
@@ -238,14 +244,18 @@ def _workloads(denied: CellItems, most: int, *, on_page: bool) -> Section | None
             cut(", ".join(sorted(group.owners)), 12),
             number(group.requests),
             number(group.consequences),
-            cut(", ".join(sorted(group.policies)), _ON_PAGE)
-            if on_page
-            else _first(sorted(group.policies), _POLICY - 6),
+            cut(", ".join(sorted(group.policies)), _ON_PAGE) if on_page else _first(sorted(group.policies), _POLICY),
         )
         for group in groups[:most]
     )
     title = f"Workloads hit most{part_of(len(rows), len(groups))}"
-    return Section("first-workloads", title, "", (Table("first-workloads-table", "", columns, rows),), Tone.BAD)
+    return Section(
+        "first-workloads",
+        title,
+        "",
+        (Table("first-workloads-table", "", columns, rows, is_one_line=not on_page),),
+        Tone.BAD,
+    )
 
 
 def _first(names: Sequence[str], most: int) -> str:
