@@ -44,6 +44,12 @@ def test_expression(row: dict[str, Any]) -> None:
     assert got == {key: value for key, value in row.items() if key != "expression"}
 
 
+@pytest.mark.parametrize(("expression", "result"), [("o.*", [2, 1]), ("keys(o)", ["q", "p"]), ("values(o)", [2, 1])])
+def test_maps_keep_the_order_of_the_object(expression: str, result: list[Any]) -> None:
+    """The most probable order of a Go map of at most eight entries."""
+    assert _LIBRARY.query(expression).search({"o": {"q": 2, "p": 1}}) == result
+
+
 @pytest.mark.parametrize("row", _MERGES["rows"], ids=lambda row: f"{row['object']} {json.dumps(row['patch'])}"[:80])
 def test_merge(row: dict[str, Any]) -> None:
     base = with_integers(_MERGES["objects"][row["object"]])

@@ -239,14 +239,16 @@ class _Planner:
 
 
 def _values(value: Any, each: Step) -> Any:
-    """Return the results for an object's values, ordered by key. Go has no defined order.
+    """Return the results for an object's values, in the order of the object.
 
-    The library first creates as many nulls as there are values, and evaluates `each` for them too.
+    A Go map of at most eight entries begins at a random one and goes on in the order of insertion. The first entry is
+    the most probable beginning. The library first creates as many nulls as there are values, and evaluates `each` for
+    them too.
     """
     if type(value) is not dict:
         return None
     # The library appends the values to a list that already has one null for each of them.
-    items = [*[None] * len(value), *(known(value[key]) for key in sorted(value))]
+    items = [*[None] * len(value), *map(known, value.values())]
     return [kept for item in items if (kept := each(item)) is not None]
 
 
