@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from replay.cellib.version import Versions
-    from replay.kube.admissionregistration import ManifestSet
+    from replay.kube.admissionregistration import Sets
     from replay.manifests.object_diff import ObjectDiff
 
 EPILOG = (
@@ -203,7 +203,7 @@ def _compare_pairs(
 
 def _print_proofs(
     differences: tuple[ObjectDiff, ...],
-    sets: tuple[ManifestSet, ManifestSet] | None,
+    sets: Sets | None,
     output: DiffFormat,
     save_cases: Path | None,
     versions: Versions,

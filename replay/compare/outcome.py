@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import NamedTuple
 
 from msgspec import Struct
 
 from replay.admission.decision import Decision, Verdict
 from replay.admission.webhook.answer import CALL_ANNOTATIONS
+from replay.kcp.binding import NOWHERE, DecidedIn
 from replay.kube.attributes import Basis
 from replay.kube.gvk import GroupVersionResource
 from replay.manifests.static_rule import without_suffix
@@ -50,20 +50,6 @@ CALL_TRACES = (
     "pod-security.kubernetes.io/exempt",
 )
 """Audit annotations about webhook calls and Pod Security. They are not audit findings."""
-
-
-class DecidedIn(NamedTuple):
-    """The kcp workspaces of a request: its own, that of the deciding policies, and that of the candidate's policies.
-
-    All are paths. They are empty in other servers, and those of policies are empty if they are unknown.
-    """
-
-    workspace: str = ""
-    policies: str = ""
-    planned: str = ""
-
-
-NOWHERE = DecidedIn()
 
 
 class Outcome(Struct, frozen=True):

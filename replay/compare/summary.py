@@ -28,9 +28,10 @@ from replay.compare.effect import (
     mutation_causes,
 )
 from replay.compare.outage import FailedCall
-from replay.compare.outcome import MUTATIONS, NOWHERE, Outcome, OutcomeKind, new_annotations, new_warnings
+from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, new_annotations, new_warnings
 from replay.compare.tally import Tally
 from replay.json import JSON
+from replay.kcp.binding import NOWHERE
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.gvk import GroupVersionResource
 from replay.kube.json_patch import JSONPatchError, apply

@@ -72,6 +72,20 @@ _SYSTEM_KINDS = (
 """The kinds of kcp in every workspace (`kcp-dev/kcp/config/system-crds`). All are cluster-scoped and have a status."""
 
 
+class DecidedIn(NamedTuple):
+    """The kcp workspaces of a request: its own, that of the deciding policies, and that of the candidate's policies.
+
+    All are paths. They are empty in other servers, and those of policies are empty if they are unknown.
+    """
+
+    workspace: str = ""
+    policies: str = ""
+    planned: str = ""
+
+
+NOWHERE = DecidedIn()
+
+
 class APIBindings(NamedTuple):
     """The possible states of each APIBinding of a workspace at a time, null where it did not exist.
 

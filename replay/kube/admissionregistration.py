@@ -337,3 +337,7 @@ class ManifestSet(Struct, frozen=True):
         return isinstance(other, ManifestSet) and all(getattr(self, name) == getattr(other, name) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+Sets = tuple[ManifestSet, ManifestSet]
+"""Baseline and candidate."""

@@ -19,7 +19,7 @@ from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.store import Store
 from replay.cellib.version import Versions
 from replay.compare.result import ApiVersionUse, LogFacts, Service, SetFacts, service_of
-from replay.kube.admissionregistration import CONFIGURATION_KINDS, GROUP, ManifestSet, MatchResources, Origin
+from replay.kube.admissionregistration import CONFIGURATION_KINDS, GROUP, ManifestSet, MatchResources, Origin, Sets
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.engine_policy import policy_names
 from replay.kube.gvk import GroupResource, GroupVersionResource
@@ -211,7 +211,7 @@ def _clock(microseconds: int) -> str:
     return f"{datetime.fromtimestamp(microseconds // MICROSECONDS, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def moved_as_they_are(sets: tuple[ManifestSet, ManifestSet]) -> frozenset[str]:
+def moved_as_they_are(sets: Sets) -> frozenset[str]:
     """Return the policies that are static only in the candidate and change in nothing else, by their new names.
 
     A changed binding counts as a change of its policy.
@@ -227,7 +227,7 @@ def moved_as_they_are(sets: tuple[ManifestSet, ManifestSet]) -> frozenset[str]:
 
 
 def newly_asked(
-    store: Store, sets: tuple[ManifestSet, ManifestSet], discovery: Discovery, *, asked: frozenset[str] = frozenset()
+    store: Store, sets: Sets, discovery: Discovery, *, asked: frozenset[str] = frozenset()
 ) -> Iterator[str]:
     """Yield a line for each moved webhook that is not in `asked`.
 
@@ -273,7 +273,7 @@ def api_version_uses(store: Store, versions: Versions) -> tuple[ApiVersionUse, .
     return tuple(sorted(uses, key=lambda use: (_ORDER.index(use.service), -use.requests, use.resource, use.user)))
 
 
-def webhooks_not_called(store: Store, sets: tuple[ManifestSet, ManifestSet], discovery: Discovery) -> Iterator[str]:
+def webhooks_not_called(store: Store, sets: Sets, discovery: Discovery) -> Iterator[str]:
     """Yield a line if webhooks of the baseline match resources for which the candidate's server calls no webhook."""
     current, candidate = sets
     left = excluded_from_all([candidate]) - excluded_from_all([current])

@@ -17,7 +17,9 @@ from replay.authorization.manifest import NOTHING, AuthorizationManifests, as_lo
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet
+from replay.kcp.shard.folder import ShardFolders, load_shard, snapshot_of, union
+from replay.kcp.shard.layout import is_by_workspace
+from replay.kube.admissionregistration import ManifestSet, Sets
 from replay.kube.gvk import split_api_version
 from replay.kube.overlay import GroupKind
 from replay.kube.schema import CRD
@@ -27,8 +29,6 @@ from replay.manifests.served import NO_GATES
 from replay.manifests.server.flags import version_contradiction
 from replay.manifests.server.settings import NO_SERVER
 from replay.manifests.set_loader import SetObjects, applied_objects, set_objects
-from replay.pipeline.kcp.folder import ShardFolders, load_shard, snapshot_of, union
-from replay.pipeline.kcp.layout import is_by_workspace
 from replay.pipeline.outage import with_outage
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.cluster import Cluster, key_of
@@ -61,7 +61,7 @@ class Manifests(Struct, frozen=True):
         return self.versions.current
 
     @property
-    def sets(self) -> tuple[ManifestSet, ManifestSet]:
+    def sets(self) -> Sets:
         """Return both sets for the chain. An unknown baseline is empty."""
         current = self.current if self.current is not None else NO_SERVER.completed(ManifestSet(), self.version)
         return current, self.candidate if self.candidate is not None else current

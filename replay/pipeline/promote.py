@@ -11,6 +11,7 @@ from replay.audit.store import Store
 from replay.compare.result import PromotedBinding, PromotedPolicy, RecordedFailures
 from replay.errors import AuditLogError, ReplayError
 from replay.json import JSON
+from replay.kcp.shard.layout import is_by_workspace
 from replay.kube.admissionregistration import ManifestSet, MatchResources, ValidatingAdmissionPolicy
 from replay.kube.discovery import Discovery
 from replay.kube.engine_policy import ENGINES, function_of, is_of_engine, policy_name, policy_names
@@ -20,7 +21,6 @@ from replay.manifests.set_loader import SetObjects
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import excluded_from_all
-from replay.pipeline.kcp.layout import is_by_workspace
 from replay.pipeline.manifests import SetFiles, manifests_of, set_files
 from replay.pipeline.options import Options
 from replay.pipeline.period import microseconds, period

@@ -22,7 +22,7 @@ from replay.compare.accepted import Acceptance, AcceptanceLedger
 from replay.compare.result import RunResult
 from replay.compare.summary import Summary
 from replay.errors import ReplayError
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import Sets
 from replay.manifests.diff import diff_minors, diff_sets
 from replay.manifests.object_diff import ObjectDiff
 from replay.matching.coarse import CoarseClass, may_select, of_classes
@@ -43,7 +43,6 @@ from replay.pipeline.facts import (
     set_facts,
     webhooks_not_called,
 )
-from replay.pipeline.kcp.preparation import prepare
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of, set_files
 from replay.pipeline.options import Options
@@ -77,6 +76,7 @@ from replay.pipeline.replay.workers import RunPart, WorkerPool, are_forked, fork
 from replay.pipeline.replay.world import world_of
 from replay.pipeline.scenario import STDIN, Scenario
 from replay.pipeline.set_diff import diff_workspaces
+from replay.pipeline.shard import prepare
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
 from replay.report.diff_report import diff_text
@@ -249,7 +249,7 @@ def _differences(manifests: Manifests) -> tuple[ObjectDiff, ...]:
     return diff_workspaces(folders, manifests.versions)
 
 
-def _proofs(sets: tuple[ManifestSet, ManifestSet], version: KubernetesVersion) -> tuple[PolicyProof, ...]:
+def _proofs(sets: Sets, version: KubernetesVersion) -> tuple[PolicyProof, ...]:
     """Return the claims about each changed policy."""
     from replay.prove.prover import proving  # noqa: PLC0415 - a run that proves nothing does not pay for it
     from replay.prove.sets import prove_policies  # noqa: PLC0415

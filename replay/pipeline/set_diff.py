@@ -15,14 +15,14 @@ from replay.authorization.diff import diff_authorization
 from replay.authorization.manifest import as_logged, deleted_keys, laid_over, load_authorization
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError
-from replay.kube.admissionregistration import ManifestSet
+from replay.kcp.shard.folder import Folder, ShardFolders, load_folders, union
+from replay.kcp.shard.layout import is_by_workspace
+from replay.kcp.shard.planned import change_of
+from replay.kube.admissionregistration import Sets
 from replay.kube.rbac.kind import CLUSTER_ROLE, RBAC_GROUP, RBAC_KINDS
 from replay.manifests.diff import diff_minors, diff_sets
 from replay.manifests.object_diff import ObjectDiff
 from replay.manifests.set_loader import set_objects
-from replay.pipeline.kcp.folder import Folder, ShardFolders, load_folders, union
-from replay.pipeline.kcp.layout import is_by_workspace
-from replay.pipeline.kcp.planned import change_of
 from replay.pipeline.manifests import deciding_kinds, without_idle
 from replay.reconstruct.snapshot import read_snapshot
 
@@ -108,7 +108,7 @@ class SetDifference(NamedTuple):
     """The objects that differ. `sets` is None if they are compared by workspace."""
 
     objects: tuple[ObjectDiff, ...]
-    sets: tuple[ManifestSet, ManifestSet] | None
+    sets: Sets | None
 
 
 def set_difference(

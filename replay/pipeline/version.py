@@ -7,8 +7,8 @@ from pathlib import Path
 
 from replay.cellib.version import NEWEST, KubernetesVersion, Versions
 from replay.errors import ReplayError
+from replay.kcp.shard.layout import SHARD_VERSION, is_by_workspace
 from replay.manifests.server.flags import image_version, server_file_of
-from replay.pipeline.kcp.layout import SHARD_VERSION, is_by_workspace
 
 
 def versions_of(text: str | None, one: str | None) -> tuple[KubernetesVersion, ...]:

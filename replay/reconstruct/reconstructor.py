@@ -43,7 +43,7 @@ from replay.reconstruct.request_fields import (
 )
 from replay.reconstruct.request_object import sent_object
 from replay.reconstruct.server.default_class import DefaultClasses
-from replay.reconstruct.shard.object import as_sent_to_shard
+from replay.reconstruct.shard import as_sent_to_shard
 from replay.reconstruct.trust import ALL_TRUSTED, Trust
 
 R = TypeVar("R")

@@ -21,8 +21,8 @@ from replay.admission.explain.explanation import (
 from replay.audit.answer import Observed
 from replay.authorization.trace import Authorization
 from replay.cel.value.values import Value, untyped
-from replay.compare.outcome import NOWHERE, DecidedIn
 from replay.json import JSON
+from replay.kcp.binding import NOWHERE, DecidedIn
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.redact import REDACTED, SECRETS, Redactor
 from replay.reconstruct.request import Reached, ReplayRequest

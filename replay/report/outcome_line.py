@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from replay.admission.decision import Decision, Denial, Verdict
-from replay.compare.outcome import DecidedIn, Outcome
+from replay.compare.outcome import Outcome
 from replay.go.time import timestamp
+from replay.kcp.binding import DecidedIn
 from replay.world.result import RequestEnd
 
 _NOWHERE: Mapping[str, str | None] = {}

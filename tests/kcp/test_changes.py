@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from replay.cellib.version import Versions
-from replay.pipeline.kcp.layout import SHARD_VERSION
+from replay.kcp.shard.layout import SHARD_VERSION
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario

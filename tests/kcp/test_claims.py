@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from replay.kcp.mutation import claim_labels, set_unseen
+from replay.kcp.shard.layout import SHARD_VERSION
 from replay.kube.attributes import Missing, Operation, UserInfo
 from replay.kube.gvk import GroupResource
-from replay.pipeline.kcp.layout import SHARD_VERSION
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario

@@ -9,8 +9,8 @@ import pytest
 
 from replay.compare.attribution import Actor
 from replay.kcp.mutation import set_by_plugins
+from replay.kcp.shard.layout import SHARD_VERSION
 from replay.pipeline.forensic.mutations import mutations
-from replay.pipeline.kcp.layout import SHARD_VERSION
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
 

@@ -10,10 +10,10 @@ import pytest
 
 from replay.audit.store import Store
 from replay.kcp.annotation import CLUSTER, annotated, annotation
+from replay.kcp.shard.cluster import ShardCluster
 from replay.kube.attributes import PartialObject
 from replay.matching.coarse import Predicate
 from replay.reconstruct.reconstructor import Reconstructor
-from replay.reconstruct.shard.cluster import ShardCluster
 
 HOME = "2abc"
 CLUSTER_ANNOTATIONS = {"kcp.io/cluster": HOME, "kcp.io/path": "root:a", "authorization.k8s.io/decision": "allow"}

@@ -15,16 +15,16 @@ from msgspec.structs import replace
 
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.audit.store import Store
+from replay.kcp.shard.chain import ShardChain
+from replay.kcp.shard.layout import SHARD_VERSION
 from replay.kube.attributes import Missing
-from replay.pipeline.kcp.chain import ShardChain
-from replay.pipeline.kcp.layout import SHARD_VERSION
-from replay.pipeline.kcp.preparation import prepare
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.webhook import webhook_answers
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from replay.pipeline.shard import prepare
 from replay.pipeline.verify import verify
 from replay.reconstruct.request import Reached, ReplayRequest
 

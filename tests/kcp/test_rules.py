@@ -12,6 +12,7 @@ from replay.admission.ordered.registry import SHARD_ORDERED_PLUGINS
 from replay.audit.store import Store
 from replay.kcp.annotation import annotated, shown_to_webhook, workspace_of
 from replay.kcp.binding import bound_from, crd_of_schema, is_local, is_system
+from replay.kcp.shard.cluster import ShardCluster
 from replay.kcp.user import SCOPES, UnknownRolesAuthorizer, scoped_user
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
@@ -21,7 +22,6 @@ from replay.matching.coarse import Predicate
 from replay.matching.rules import is_excluded_from_policies
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reconstructor import Reconstructor
-from replay.reconstruct.shard.cluster import ShardCluster
 
 CLUSTER = {"kcp.io/cluster": "2abc", "kcp.io/path": "root:a"}
 ALLOWED = {**CLUSTER, "authorization.k8s.io/decision": "allow"}

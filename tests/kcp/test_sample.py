@@ -14,9 +14,9 @@ import pytest
 
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError
+from replay.kcp.shard.layout import SHARD_VERSION
 from replay.pipeline.forensic.explain import explain
 from replay.pipeline.forensic.lookup import LookupFilter, look_up
-from replay.pipeline.kcp.layout import SHARD_VERSION
 from replay.pipeline.options import Focus, Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario

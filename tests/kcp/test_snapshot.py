@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from replay.errors import SnapshotError
-from replay.pipeline.kcp.folder import load_folders
-from replay.pipeline.kcp.layout import SHARD_VERSION, workspace_folders
+from replay.kcp.shard.folder import load_folders
+from replay.kcp.shard.layout import SHARD_VERSION, workspace_folders
 from replay.pipeline.snapshot import take_workspace
 
 PATHS = {"kcp.io/path": "root:provider", "kcp.io/cluster": "2p"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from replay.kcp.shard.layout import SHARD_VERSION
+from replay.kcp.shard.timeline import NOTHING_PLANNED, Planned, PolicyTimeline, named
 from replay.kube.attributes import Missing
-from replay.pipeline.kcp.layout import SHARD_VERSION
-from replay.pipeline.kcp.timeline import NOTHING_PLANNED, Planned, PolicyTimeline, named
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.derived import instant
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from replay.errors import ReplayError
-from replay.pipeline.kcp.layout import SHARD_VERSION
+from replay.kcp.shard.layout import SHARD_VERSION
 from replay.pipeline.options import Focus, Options
 from replay.pipeline.scan import ScanOptions, scan
 from replay.pipeline.scenario import Scenario

@@ -7,7 +7,7 @@ import pytest
 from replay.authorization.check import check_whole_set
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ReplayError
-from replay.pipeline.kcp.layout import SHARD_VERSION
+from replay.kcp.shard.layout import SHARD_VERSION
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.version import version_of, versions_of_sides

@@ -17,7 +17,7 @@ from replay.admission.ordered.webhooks import WebhookPlugin
 from replay.admission.reads import PolicyReads
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, MatchResources
+from replay.kube.admissionregistration import ManifestSet, MatchResources, Sets
 from replay.kube.attributes import Operation
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.overlay import objects_by_kind
@@ -130,9 +130,7 @@ _NOT_REPRODUCED: Final = frozenset(
 """Mutating plugins that are off by default. Their effect is not rebuilt in the object before mutation."""
 
 
-def without_shared_plugins(
-    sets: tuple[ManifestSet, ManifestSet], names: frozenset[str] = frozenset()
-) -> tuple[ManifestSet, ManifestSet]:
+def without_shared_plugins(sets: Sets, names: frozenset[str] = frozenset()) -> Sets:
     """Return both sets without built-in plugins that are equal in both, including their objects, except for some names.
 
     The recorded objects show the effect of such a plugin, and the candidate's would be the same. It runs again only if
@@ -152,9 +150,7 @@ def without_shared_plugins(
     return _without(current, shared), _without(candidate, shared)
 
 
-def with_shared_plugins(
-    sets: tuple[ManifestSet, ManifestSet], reproduced: frozenset[str]
-) -> tuple[ManifestSet, ManifestSet]:
+def with_shared_plugins(sets: Sets, reproduced: frozenset[str]) -> Sets:
     """Return both sets with all plugins.
 
     Equal plugins do not repeat the changes of `reproduced` ones that the objects show.

@@ -27,13 +27,13 @@ from replay.kube.gvk import split_api_version
 from replay.kube.redact import ObjectRedactors
 from replay.manifests.plugin import ALL_PLUGINS
 from replay.pipeline.forensic.past import Chosen, decided, past_job, past_requests, requests_of
-from replay.pipeline.kcp.preparation import WorkspacePlaces, places_of
 from replay.pipeline.log import opened, require_known, set_variables
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.period import period, sql_time
 from replay.pipeline.project.focus import WILDCARDS, is_part, names_of, resolve_policy_names
 from replay.pipeline.replay.redaction import redactor_of, store_redactors
 from replay.pipeline.scenario import Scenario
+from replay.pipeline.shard import WorkspacePlaces, places_of
 from replay.reconstruct.request import ReplayRequest
 from replay.report.lookup_report import REPLAYED, Lookup, PastDecision
 from replay.report.render.document import MICROSECONDS

@@ -8,11 +8,10 @@ from msgspec.structs import replace
 
 from replay.admission.ordered.registry import BUILTIN_PLUGINS, with_shared_plugins, without_shared_plugins
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, WebhookClientConfig, WebhookConfiguration
+from replay.kube.admissionregistration import ManifestSet, Sets, WebhookClientConfig, WebhookConfiguration
 from replay.kube.engine_policy import engine_policies, policy_names
 from replay.manifests.engine_object import differing_webhooks
 from replay.manifests.static_rule import static_twin, without_suffix
-from replay.pipeline.replay.webhook import Sets
 from replay.reconstruct.server.builtin import REPRODUCED
 
 

@@ -31,7 +31,10 @@ from replay.authorization.chains import Authorizers, Chains, asked_by, policy_au
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.compare.subject import OWNER_LABEL, Owners
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, MatchResources
+from replay.kcp.shard.chain import ShardChain
+from replay.kcp.shard.cluster import ShardCluster
+from replay.kcp.shard.planned import Workspaces
+from replay.kube.admissionregistration import ManifestSet, MatchResources, Sets
 from replay.kube.attributes import Missing, Operation
 from replay.kube.authorizer import Authorizer
 from replay.kube.gvk import GroupResource
@@ -42,9 +45,6 @@ from replay.kube.schema import Schemas
 from replay.matching.coarse import Classed, CoarseClass, Predicate, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import excluded_from_all
-from replay.pipeline.kcp.chain import ShardChain
-from replay.pipeline.kcp.evidence import in_force
-from replay.pipeline.kcp.planned import Workspaces
 from replay.pipeline.replay.decide import decide, decide_again, decide_keeping
 from replay.pipeline.replay.difference import Difference, difference_of
 from replay.pipeline.replay.distinct_set import distinct_sets, only_named
@@ -63,7 +63,8 @@ from replay.pipeline.replay.replayer import (
     outside_kcp,
 )
 from replay.pipeline.replay.totals import ClassPiece, Totals
-from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, Sets, WebhookAnswers
+from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
+from replay.pipeline.shard import in_force
 from replay.reconstruct.cluster import Cluster, Writes
 from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.history.collection_deletion import CollectionDeletions, Row
@@ -72,7 +73,6 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.builtin import REPRODUCED
 from replay.reconstruct.server.default_class import DefaultClasses, ShownClass, kinds_without_default
-from replay.reconstruct.shard.cluster import ShardCluster
 from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
 from replay.reconstruct.trust import Trust
 from replay.world.earlier import StatesBeforeLog
@@ -109,7 +109,7 @@ class Job(Struct, frozen=True, dict=True):
     microseconds.
     """
 
-    sets: tuple[ManifestSet, ManifestSet]
+    sets: Sets
     versions: Versions
     """Server minors of both sets."""
     snapshot: tuple[JSON, ...]

@@ -43,6 +43,7 @@ from replay.errors import StoreError
 from replay.kube.admissionregistration import (
     ManifestSet,
     MatchResources,
+    Sets,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
@@ -51,7 +52,6 @@ from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.kept_input import UNKEEPABLE
 from replay.pipeline.replay.replayer import Pending
 from replay.pipeline.replay.totals import ClassResult, Totals
-from replay.pipeline.replay.webhook import Sets
 from replay.pipeline.replay.world import World
 from replay.storage.storage import Storage
 from replay.world.result import Consequence

@@ -14,6 +14,7 @@ from replay.audit.event import RequestRecord
 from replay.audit.place import LOOKUPS
 from replay.audit.store import Store
 from replay.json import JSON
+from replay.kcp.shard.cluster import ShardCluster
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupResource
@@ -23,7 +24,6 @@ from replay.kube.rbac.kind import RBAC_GROUP
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import excluded_from_all
-from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, prepare
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
 from replay.pipeline.replay.distinct_set import distinct_sets
@@ -31,12 +31,12 @@ from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.ledger import DecidedRequests, entries_of, ledger_of
 from replay.pipeline.replay.presence import writes_to
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
+from replay.pipeline.shard import SHARD_LOOKUPS, prepare
 from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.collection import WithUnseenDeletions, seen_objects, unseen_deletions
 from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.server.default_class import ShownClass
-from replay.reconstruct.shard.cluster import ShardCluster
 from replay.reconstruct.skew import MOST_TRUSTED, clock_error
 from replay.reconstruct.snapshot import revisions_of
 from replay.reconstruct.trust import Break, Continuity, Trust

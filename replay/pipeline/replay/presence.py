@@ -20,12 +20,11 @@ from replay.audit.answer import observe
 from replay.audit.event import RequestRecord
 from replay.audit.store import Store
 from replay.compare.fidelity import Fidelity
-from replay.kube.admissionregistration import KINDS, POLICY_KINDS, RESOURCES, ManifestSet
+from replay.kcp.shard.chain import instant_of
+from replay.kcp.shard.timeline import CREATED, POLICY_DELAY
+from replay.kube.admissionregistration import KINDS, POLICY_KINDS, RESOURCES, ManifestSet, Sets
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
-from replay.pipeline.kcp.chain import instant_of
-from replay.pipeline.kcp.timeline import CREATED, POLICY_DELAY
-from replay.pipeline.replay.webhook import Sets
 
 MOST_ALTERNATIVES = 16
 """The greatest number of possible states among which the event decides. Of more states, the last is taken."""

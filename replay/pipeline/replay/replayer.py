@@ -17,11 +17,12 @@ from replay.audit.event import RequestRecord
 from replay.audit.format.admission_review import REVIEW
 from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
-from replay.compare.outcome import MUTATIONS, NOWHERE, DecidedIn, Outcome, OutcomeKind, outcome_kind
+from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, outcome_kind
 from replay.compare.subject import OWNER_LABEL, Owners, owner, owner_of, subject, workload
 from replay.compare.summary import OutcomeFinding, Summary, finding
 from replay.identity import IdentityMap
 from replay.json import JSON
+from replay.kcp.binding import NOWHERE, DecidedIn
 from replay.kube.attributes import Basis, Operation
 from replay.kube.lister import Lister
 from replay.kube.object_ref import ObjectRef

@@ -16,7 +16,7 @@ from replay.admission.webhook.plugin import Backends
 from replay.audit.answer import observe
 from replay.audit.event import RequestRecord
 from replay.errors import ReplayError
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import ManifestSet, Sets
 from replay.kube.attributes import Missing
 from replay.reconstruct.request import ReplayRequest
 from replay.webhook.client import TimeoutCounter
@@ -27,8 +27,6 @@ from replay.webhook.recorded import RecordedBackend
 RECORDED = "recorded"
 MUTATED = '\\"mutated\\":true'
 """The mark of a webhook that mutated the object, in the JSON of all annotations."""
-
-Sets = tuple[ManifestSet, ManifestSet]
 
 
 class TimeLimitedBackend:

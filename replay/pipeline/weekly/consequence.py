@@ -14,8 +14,8 @@ from replay.audit.ingest import Progress
 from replay.audit.store import Store
 from replay.compare.weekly import EffectSide
 from replay.json import JSON
+from replay.kcp.shard.folder import Folder, union
 from replay.kube.admissionregistration import ManifestSet
-from replay.pipeline.kcp.folder import Folder, union
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job

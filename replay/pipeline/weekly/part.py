@@ -14,7 +14,7 @@ from replay.audit.part import StorePart
 from replay.audit.period import Period
 from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
-from replay.compare.outcome import DecidedIn, outcome_kind
+from replay.compare.outcome import outcome_kind
 from replay.compare.subject import owner, subject, workload
 from replay.compare.summary import Gap, with_workspace
 from replay.compare.tally import Tally
@@ -27,6 +27,7 @@ from replay.compare.weekly import (
     PolicyEffect,
     effects_of,
 )
+from replay.kcp.binding import DecidedIn
 from replay.kube.lister import Lister
 from replay.matching.coarse import both
 from replay.pipeline.replay.divergence import Divergence

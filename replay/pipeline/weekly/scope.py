@@ -11,15 +11,15 @@ from msgspec.structs import replace
 from replay.audit.engine import literal
 from replay.audit.store import Store
 from replay.errors import ReplayError
+from replay.kcp.shard.cluster import ShardCluster
+from replay.kcp.shard.folder import union
 from replay.kube.discovery import Discovery
 from replay.matching.coarse import Predicate
-from replay.pipeline.kcp.folder import union
-from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, WorkspacePair, WorkspacePlaces, places_of
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Focus
 from replay.pipeline.project.focus import chosen, together
+from replay.pipeline.shard import SHARD_LOOKUPS, WorkspacePair, WorkspacePlaces, places_of
 from replay.reconstruct.cluster import Cluster
-from replay.reconstruct.shard.cluster import ShardCluster
 
 
 class OwnSets(Struct, frozen=True):

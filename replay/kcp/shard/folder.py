@@ -12,11 +12,11 @@ from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ManifestError, ReplayError
 from replay.json import JSON
 from replay.kcp.annotation import PATH, annotated, annotation, workspace_of
+from replay.kcp.shard.layout import workspace_folders
 from replay.kube.admissionregistration import ManifestSet, Origin
 from replay.manifests.api_object import load_api
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.set_loader import error_from_finding
-from replay.pipeline.kcp.layout import workspace_folders
 from replay.reconstruct.snapshot import read_snapshot
 
 

@@ -15,10 +15,14 @@ from replay.admission.ordered.registry import SHARD_ORDERED_PLUGINS
 from replay.admission.webhook.plugin import Backends
 from replay.audit.event import RequestRecord
 from replay.cellib.version import Versions
-from replay.compare.outcome import NOWHERE, DecidedIn
 from replay.json import JSON
 from replay.kcp.annotation import NO_CLUSTER
+from replay.kcp.binding import NOWHERE, DecidedIn
+from replay.kcp.shard.cluster import ShardCluster
+from replay.kcp.shard.planned import NO_CHANGE, Rebinding, Workspaces
+from replay.kcp.shard.timeline import NOTHING_PLANNED, Planned, PolicyTimeline, Sides, named
 from replay.kcp.user import UnknownRolesAuthorizer
+from replay.kube.admissionregistration import Sets
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
@@ -26,11 +30,7 @@ from replay.kube.lister import Lister
 from replay.kube.overlay import Overlay
 from replay.kube.schema import Schemas
 from replay.manifests.api_object import defaulted_api_objects
-from replay.pipeline.kcp.planned import NO_CHANGE, Rebinding, Workspaces
-from replay.pipeline.kcp.timeline import NOTHING_PLANNED, Planned, PolicyTimeline, Sides, named
-from replay.pipeline.replay.webhook import Sets
 from replay.reconstruct.cluster import NAMESPACE, ClusterLister
-from replay.reconstruct.shard.cluster import ShardCluster
 
 _NO_BACKENDS: Backends = {}
 _GIVE_ANNOTATION = "keep the annotations of events where the log is collected"

@@ -13,14 +13,14 @@ from msgspec import Struct, field
 from replay.json import JSON
 from replay.kcp.annotation import CLUSTER, annotated
 from replay.kcp.binding import API_BINDING, API_EXPORT, bound_from, exported, is_local, is_system, reference_of
+from replay.kcp.shard.cluster import ShardCluster
+from replay.kcp.shard.folder import Folder, ShardFolders, WorkspaceNames
 from replay.kube.admissionregistration import GROUP
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupResource
 from replay.kube.object_lister import ObjectKey
 from replay.kube.overlay import Overlay
-from replay.pipeline.kcp.folder import Folder, ShardFolders, WorkspaceNames
 from replay.reconstruct.cluster import NAMESPACE, key_of
-from replay.reconstruct.shard.cluster import ShardCluster
 
 _OF_SERVER = frozenset(
     {"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid", "ownerReferences"}

@@ -1,1 +1,0 @@
-"""A shard of kcp: one log of many logical clusters."""
