@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from msgspec import Struct
 
 from replay.authorization.question import spec_from_attributes
 from replay.authorization.trace import Authorization
+from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.discovery import Discovery
+from replay.kube.rbac.binding import SERVICE_ACCOUNT
 
 _TEXTS = {
     "apiGroup": "api_group",
@@ -22,6 +27,10 @@ _TEXTS = {
     "fieldSelector": "field_selector",
     "labelSelector": "label_selector",
 }
+
+
+_AUTHENTICATED, _UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
+_ANONYMOUS = "system:anonymous"
 
 
 class AttributesError(ValueError):
@@ -94,3 +103,72 @@ def _extra(value: JSON) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
         raise AttributesError("`extra` is not an object")
     return {key: _strings(value, key) for key in value}
+
+
+class AccessQuestion(Struct, frozen=True):
+    """One question from the command line. `target` is a resource, `resource/name` or a URL path."""
+
+    verb: str
+    target: str
+    user: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[str, ...] = ()
+    namespace: str = ""
+    subresource: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+
+
+def attributes_of(question: AccessQuestion, discovery: Discovery) -> AuthorizationAttributes:
+    """Return the attributes of a question. Like kubectl, a resource that is unique needs no group."""
+    user = UserInfo(question.user, question.uid, _groups(question), _extra_of_words(question.extra))
+    if question.target.startswith("/"):
+        return AuthorizationAttributes(user, question.verb, path=question.target, resource_request=False)
+    target, _, name = question.target.partition("/")
+    resource, _, group = target.partition(".")
+    resource_ = _known(discovery, resource, group)
+    return AuthorizationAttributes(
+        user,
+        question.verb,
+        api_group=resource_[0],
+        resource=resource,
+        subresource=question.subresource,
+        namespace=question.namespace,
+        name=name,
+        field_selector=question.field_selector,
+        label_selector=question.label_selector,
+        api_version="*",
+        resource_request=True,
+    )
+
+
+def _known(discovery: Discovery, resource: str, group: str) -> tuple[str, str]:
+    """Return group and resource. Without a group, it is the only group with the resource, or the core group."""
+    if group:
+        return group, resource
+    groups = sorted({each.resource.group for each in discovery if each.resource.resource == resource})
+    return (groups[0] if groups else "", resource)
+
+
+def _groups(question: AccessQuestion) -> tuple[str, ...]:
+    """Return the groups of an impersonated user (`k8s.io/apiserver/pkg/endpoints/filters/impersonation`)."""
+    groups = list(question.groups)
+    if not groups and question.user.startswith(SERVICE_ACCOUNT):
+        namespace = question.user.removeprefix(SERVICE_ACCOUNT).partition(":")[0]
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+    if question.user == _ANONYMOUS:
+        return (*groups, *([] if _UNAUTHENTICATED in groups else [_UNAUTHENTICATED]))
+    if _AUTHENTICATED in groups or _UNAUTHENTICATED in groups:
+        return tuple(groups)
+    return (*groups, _AUTHENTICATED)
+
+
+def _extra_of_words(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    extra: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise ReplayError(f"`{text}` is not KEY=VALUE", path="--as-extra")
+        extra[key] = (*extra.get(key, ()), value)
+    return extra

@@ -5,14 +5,14 @@ The CEL variable `authorizer` of policies uses them too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Protocol
 
 from msgspec import Struct, field
 
 from replay.audit.event import RequestRecord
-from replay.authorization.chain import DEFAULT_CONFIGURATION, AuthorizerChain, ChainBuilder
+from replay.authorization.chain import DEFAULT_CONFIGURATION, WEBHOOK, AuthorizerChain, ChainBuilder
 from replay.authorization.configuration import AuthorizationConfiguration
 from replay.authorization.manifest import AuthorizationManifests, RBACKey, deleted_keys
 from replay.authorization.node_authorizer import NodeGraph
@@ -304,3 +304,13 @@ class _ChainsAt:
             return chains[self._number].authorize(attributes)
         answers = [chain.authorize(attributes) for chain in chains]
         return answers[0] if all(answer == answers[0] for answer in answers) else _DIFFERENT
+
+
+def webhook_names(configurations: Iterable[AuthorizationConfiguration]) -> dict[str, int]:
+    """Return the webhooks of some chains with their timeouts in nanoseconds. The longest counts if they differ."""
+    timeouts: dict[str, int] = {}
+    for configuration in configurations:
+        for each in configuration.authorizers:
+            if each.type == WEBHOOK and each.webhook is not None:
+                timeouts[each.name] = max(timeouts.get(each.name, 0), each.webhook.timeout)
+    return timeouts

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+import yaml
 from msgspec import Struct
 
 from replay.authorization.abac import ABACPolicy, PolicyFileError, read_policies
@@ -21,13 +22,14 @@ from replay.authorization.configuration import (
     AuthorizerWebhook,
     ConfigurationError,
     ServerFiles,
+    mode_configuration,
     read_configuration,
     validate_configuration,
     validate_names,
 )
 from replay.cellib.version import KubernetesVersion
 from replay.checkout import require_inside
-from replay.errors import ManifestError
+from replay.errors import ManifestError, ReplayError
 from replay.go.format import quote
 from replay.go.time import parse_duration
 from replay.json import JSON
@@ -405,3 +407,61 @@ def require_flags(flags: ServerFlags, version: KubernetesVersion) -> None:
     refusal = refusal_of(flags, version)
     if refusal is not None:
         raise ManifestError(refusal, path=flags.path)
+
+
+_MODE_OPTION, _CONFIGURATION_OPTION = f"--{MODE}", f"--{CONFIGURATION}"
+_ALWAYS_ALLOW = "AlwaysAllow"
+
+
+def configuration_of_mode(text: str) -> AuthorizationConfiguration:
+    """Return the chain of `Node,RBAC`, or of the flag in the kube-apiserver manifest at this path.
+
+    A server without the flag allows everything. Raise ReplayError for an unknown mode, and for a manifest that names
+    an AuthorizationConfiguration.
+    """
+    path = Path(text)
+    is_path = path.exists() or path.suffix in (".yaml", ".yml", ".json") or "/" in text
+    flag = _flag_of(path) if is_path else text
+    modes = tuple(flag.split(",")) if flag else (_ALWAYS_ALLOW,)
+    for mode in modes:
+        if mode not in TYPES:
+            raise ReplayError(
+                f"authorization-mode `{mode}` is not a valid mode; there are: {', '.join(TYPES)}", path=_MODE_OPTION
+            )
+    if len(set(modes)) != len(modes):
+        raise ReplayError(f"authorization-mode `{flag}` has a mode more than once", path=_MODE_OPTION)
+    return mode_configuration(modes)
+
+
+def _flag_of(path: Path) -> str:
+    """Return the flag's values in the manifest, joined as the server does, empty if absent."""
+    try:
+        manifest = yaml.safe_load(path.read_bytes())
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ReplayError(f"no kube-apiserver manifest: {str(error).splitlines()[0]}", path=str(path)) from error
+    words = list(_words(manifest))
+    if not any("kube-apiserver" in word for word in words):
+        raise ReplayError("no kube-apiserver manifest: no container calls it", path=str(path))
+    file = ",".join(_values(words, _CONFIGURATION_OPTION))
+    if file:
+        reason = f"the server reads its chain from {_CONFIGURATION_OPTION}={file}: give that file as authorization.yaml of a set"
+        raise ReplayError(reason, path=str(path))
+    return ",".join(_values(words, _MODE_OPTION))
+
+
+def _words(manifest: JSON) -> Iterator[str]:
+    """Yield the command lines of all containers. Values of a wrong type have none."""
+    spec = manifest.get("spec") if isinstance(manifest, dict) else None
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    for container in containers if isinstance(containers, list) else ():
+        for field in ("command", "args"):
+            words = container.get(field) if isinstance(container, dict) else None
+            yield from map(str, words if isinstance(words, list) else ())
+
+
+def _values(words: list[str], flag: str) -> Iterator[str]:
+    for place, word in enumerate(words):
+        if word.startswith(f"{flag}="):
+            yield word.partition("=")[2]
+        elif word == flag and place + 1 < len(words):
+            yield words[place + 1]

@@ -7,14 +7,17 @@ failure policy decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Protocol
 
 import orjson
 from msgspec import Struct
 
 from replay.authorization.trace import AuthorizerDecision
+from replay.errors import ReplayError
 from replay.json import JSON
+from replay.reconstruct.snapshot import numbered_lines
 
 GROUP = "authorization.k8s.io"
 _KIND = "SubjectAccessReview"
@@ -71,6 +74,21 @@ class RecordedAnswers(Struct, frozen=True):
         """See `AuthorizerAnswers`."""
         del version
         return self.answers.get((webhook, spec_key(spec)))
+
+
+class NamedAnswers(Struct, frozen=True):
+    """Answers by webhook name."""
+
+    by_name: Mapping[str, AuthorizerAnswers]
+
+    def is_known(self, webhook: str) -> bool:
+        """See `AuthorizerAnswers`."""
+        return webhook in self.by_name and self.by_name[webhook].is_known(webhook)
+
+    def answer(self, webhook: str, version: str, spec: JSON) -> AuthorizerAnswer | None:
+        """See `AuthorizerAnswers`."""
+        answers = self.by_name.get(webhook)
+        return answers.answer(webhook, version, spec) if answers is not None else None
 
 
 def recorded_answers(records: Iterable[JSON]) -> RecordedAnswers:
@@ -157,3 +175,24 @@ def _status_error(code: int, response: JSON) -> str:
     if 500 <= code < 600:
         return f'an error on the server ("{text}") has prevented the request from succeeding'
     return text
+
+
+def answer_records(path: Path) -> Iterator[JSON]:
+    """Yield the records of a file. Raise ReplayError with file and line."""
+    for number, line in numbered_lines(path):
+        yield _record(path, number, line)
+
+
+def _record(path: Path, number: int, line: bytes) -> JSON:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ReplayError(f"no JSON: {error}", path=str(path), line=number) from error
+    if not isinstance(record, dict) or not isinstance(record.get("webhook"), str):
+        raise ReplayError("no `{webhook, request, code, response}`", path=str(path), line=number)
+    request = record.get("request")
+    if not isinstance(request, dict) or not isinstance(request.get("spec"), dict):
+        raise ReplayError("`request` is no SubjectAccessReview with a `spec`", path=str(path), line=number)
+    if not isinstance(record.get("code"), int):
+        raise ReplayError("`code` is no HTTP status", path=str(path), line=number)
+    return record

@@ -52,9 +52,9 @@ def can_i(
     Evaluates the authorizers of a set with the RBAC objects of a snapshot, in the order of the API server. Webhooks answer from a
     recording. Without a recorded answer, the result is unknown.
     """
+    from replay.authorization.start import configuration_of_mode
     from replay.errors import ReplayError
     from replay.pipeline.authorization.can_i import AuthorizationScenario, answer_cases, load_oracle
-    from replay.pipeline.authorization.options import configuration_of_mode
 
     if cases is None and not (verb and target and user):
         raise ReplayError("say what and who: VERB, a resource or path, and --as USER; or --cases FILE")
@@ -88,9 +88,9 @@ def _answer(
     *,
     as_json: bool,
 ) -> int:
-    from replay.authorization.case import answer_line
+    from replay.authorization.case import AccessQuestion, answer_line
     from replay.authorization.trace import AuthorizationVerdict
-    from replay.pipeline.authorization.can_i import AccessQuestion, ask
+    from replay.pipeline.authorization.can_i import ask
     from replay.report.authorization.trace import trace_lines
 
     attributes, decided = ask(oracle, AccessQuestion(*who, *where))

@@ -28,7 +28,7 @@ from replay.json import json_document
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from replay.pipeline.authorization.unused import UnusedQuestion
+    from replay.compare.permission_need import UnusedQuestion
     from replay.pipeline.scenario import Scenario
 
 EPILOG = (
@@ -101,8 +101,9 @@ def report(
     With --unused, the report is about RBAC: for each role, binding and subject, which rules the log never needed, and how sure that is.
     """
     from replay.cli.progress import progress_on
+    from replay.compare.permission_need import UnusedQuestion
     from replay.errors import ReplayError
-    from replay.pipeline.authorization.unused import UnusedQuestion, least_privilege
+    from replay.pipeline.authorization.unused import least_privilege
     from replay.pipeline.log import store_of
     from replay.pipeline.options import Focus, Options
     from replay.pipeline.period import time_zone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
@@ -12,9 +12,10 @@ from replay.authorization.access import Subject
 from replay.authorization.manifest import RBACKey, rbac_key
 from replay.compare.readiness import Confidence, Doubt, confidence
 from replay.json import JSON
-from replay.kube.rbac.binding import subject_key
+from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.rbac.binding import SERVICE_ACCOUNT, subject_key
 from replay.kube.rbac.kind import CLUSTER_ROLE, RBAC_GROUP, ROLE
-from replay.kube.rbac.rule import Permission, compacted, permissions_of
+from replay.kube.rbac.rule import Permission, compacted, permission_asked, permissions_of
 from replay.reconstruct.history.derived import instant
 
 _UNLOGGED = frozenset(["approve", "attest", "bind", "escalate", "impersonate", "sign", "use"])
@@ -239,3 +240,32 @@ def _object(kind: str, metadata: JSON, content: JSON) -> JSON:
     if not own.get("annotations"):
         own.pop("annotations", None)
     return {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": own, **content}
+
+
+def objects_of(user: str, allowed: Iterable[AuthorizationAttributes]) -> Iterable[JSON]:
+    """Yield a ClusterRole for cluster-scoped and all-namespace requests, and a Role for each namespace.
+
+    Each comes with its binding.
+    """
+    places: dict[str, list[Permission]] = defaultdict(list)
+    for each in allowed:
+        places[each.namespace].append(permission_asked(each))
+    for namespace in sorted(places):
+        yield from _role_and_binding(user, namespace, compacted(places[namespace]))
+
+
+def _role_and_binding(user: str, namespace: str, rules: list[JSON]) -> Iterable[JSON]:
+    kind = "Role" if namespace else "ClusterRole"
+    name = f"{user.rpartition(':')[2].rpartition('@')[0] or user.rpartition(':')[2]}-least".lower()
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    version = {"apiVersion": f"{RBAC_GROUP}/v1"}
+    yield {**version, "kind": kind, "metadata": metadata, "rules": rules}
+    ref = {"apiGroup": RBAC_GROUP, "kind": kind, "name": name}
+    yield {**version, "kind": f"{kind}Binding", "metadata": metadata, "roleRef": ref, "subjects": [_subject_of(user)]}
+
+
+def _subject_of(user: str) -> JSON:
+    if not user.startswith(SERVICE_ACCOUNT):
+        return {"apiGroup": RBAC_GROUP, "kind": "User", "name": user}
+    namespace, _, name = user.removeprefix(SERVICE_ACCOUNT).partition(":")
+    return {"kind": "ServiceAccount", "namespace": namespace, "name": name}

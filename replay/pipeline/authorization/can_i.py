@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 from msgspec import Struct
 
-from replay.authorization.case import AttributesError, answer_line, attributes_from_case
+from replay.authorization.case import AccessQuestion, AttributesError, answer_line, attributes_from_case, attributes_of
 from replay.authorization.chain import AuthorizerChain
-from replay.authorization.chains import Chains, sides
+from replay.authorization.chains import Chains, sides, webhook_names
 from replay.authorization.configuration import AuthorizationConfiguration
 from replay.authorization.manifest import NOTHING, dangling_bindings, load_authorization
 from replay.authorization.trace import Authorization
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ReplayError
-from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.discovery import Discovery
-from replay.kube.rbac.binding import SERVICE_ACCOUNT
 from replay.kube.rbac.kind import RBAC_KINDS
-from replay.pipeline.authorization.options import named_answers, webhook_names
+from replay.pipeline.authorization.run import named_answers
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 
-_AUTHENTICATED, _UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
-_ANONYMOUS = "system:anonymous"
 _END = 2**62
 
 
@@ -99,21 +95,6 @@ def _attributes(path: Path, number: int, line: bytes) -> AuthorizationAttributes
         raise ReplayError(f"no case: {error}", path=str(path), line=number) from error
 
 
-class AccessQuestion(Struct, frozen=True):
-    """One question from the command line. `target` is a resource, `resource/name` or a URL path."""
-
-    verb: str
-    target: str
-    user: str
-    groups: tuple[str, ...] = ()
-    uid: str = ""
-    extra: tuple[str, ...] = ()
-    namespace: str = ""
-    subresource: str = ""
-    field_selector: str = ""
-    label_selector: str = ""
-
-
 def ask(oracle: Oracle, question: AccessQuestion) -> tuple[AuthorizationAttributes, Authorization]:
     """Return the attributes that the server would see, and the decision.
 
@@ -121,57 +102,3 @@ def ask(oracle: Oracle, question: AccessQuestion) -> tuple[AuthorizationAttribut
     """
     attributes = attributes_of(question, oracle.discovery)
     return attributes, oracle.chain.decide(attributes)
-
-
-def attributes_of(question: AccessQuestion, discovery: Discovery) -> AuthorizationAttributes:
-    """Return the attributes of a question. Like kubectl, a resource that is unique needs no group."""
-    user = UserInfo(question.user, question.uid, _groups(question), _extra(question.extra))
-    if question.target.startswith("/"):
-        return AuthorizationAttributes(user, question.verb, path=question.target, resource_request=False)
-    target, _, name = question.target.partition("/")
-    resource, _, group = target.partition(".")
-    resource_ = _known(discovery, resource, group)
-    return AuthorizationAttributes(
-        user,
-        question.verb,
-        api_group=resource_[0],
-        resource=resource,
-        subresource=question.subresource,
-        namespace=question.namespace,
-        name=name,
-        field_selector=question.field_selector,
-        label_selector=question.label_selector,
-        api_version="*",
-        resource_request=True,
-    )
-
-
-def _known(discovery: Discovery, resource: str, group: str) -> tuple[str, str]:
-    """Return group and resource. Without a group, it is the only group with the resource, or the core group."""
-    if group:
-        return group, resource
-    groups = sorted({each.resource.group for each in discovery if each.resource.resource == resource})
-    return (groups[0] if groups else "", resource)
-
-
-def _groups(question: AccessQuestion) -> tuple[str, ...]:
-    """Return the groups of an impersonated user (`k8s.io/apiserver/pkg/endpoints/filters/impersonation`)."""
-    groups = list(question.groups)
-    if not groups and question.user.startswith(SERVICE_ACCOUNT):
-        namespace = question.user.removeprefix(SERVICE_ACCOUNT).partition(":")[0]
-        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
-    if question.user == _ANONYMOUS:
-        return (*groups, *([] if _UNAUTHENTICATED in groups else [_UNAUTHENTICATED]))
-    if _AUTHENTICATED in groups or _UNAUTHENTICATED in groups:
-        return tuple(groups)
-    return (*groups, _AUTHENTICATED)
-
-
-def _extra(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    extra: dict[str, tuple[str, ...]] = {}
-    for text in texts:
-        key, separator, value = text.partition("=")
-        if not separator or not key:
-            raise ReplayError(f"`{text}` is not KEY=VALUE", path="--as-extra")
-        extra[key] = (*extra.get(key, ()), value)
-    return extra

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -11,17 +12,25 @@ from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
 from replay.audit.store import Store
 from replay.authorization.chain import DEFAULT_CONFIGURATION
-from replay.authorization.chains import AuthorizationSide, Chains, asks_graph, sides
+from replay.authorization.chains import AuthorizationSide, Chains, asks_graph, sides, webhook_names
 from replay.authorization.diff import diff_authorization
 from replay.authorization.manifest import dangling_bindings
 from replay.authorization.question import attributes_from_uri
+from replay.authorization.start import configuration_of_mode
 from replay.authorization.trace import Authorization
+from replay.authorization.webhook import (
+    AuthorizerAnswers,
+    NamedAnswers,
+    RecordedAnswers,
+    answer_records,
+    recorded_answers,
+)
 from replay.cellib.version import Versions
 from replay.compare.authorization import AuthorizationSummary
+from replay.errors import ReplayError
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.rbac.kind import RBAC_KINDS, RBAC_RESOURCES
 from replay.manifests.object_diff import ObjectDiff
-from replay.pipeline.authorization.options import NamedAnswers, configuration_of_mode, named_answers, webhook_names
 from replay.pipeline.authorization.replay import (
     AuthorizationReplay,
     AuthorizedRequest,
@@ -38,7 +47,9 @@ from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.skew import widened_samples
+from replay.webhook.authorizer import AuthorizerEndpoint
 
+_WEBHOOK_OPTION = "--webhook"
 _GRAPH_RESOURCES = (
     "pods",
     "persistentvolumes",
@@ -93,6 +104,32 @@ def authorization_inputs(manifests: Manifests, options: Options) -> Authorizatio
         f"{each.path}: {warning}" for each in both_sides for warning in dangling_bindings(each.rbac or (), there)
     )
     return AuthorizationInputs(both, answers, manifests.versions, tuple(dict.fromkeys(warnings)))
+
+
+def named_answers(options: Sequence[str], timeouts: Mapping[str, int]) -> NamedAnswers:
+    """Return the answers that options name. `timeouts` are the timeouts of the chains' webhooks by name.
+
+    A file in several options is read once. Raise ReplayError for an invalid option, an unknown or repeated name, and an
+    unusable file or URL.
+    """
+    by_name: dict[str, AuthorizerAnswers] = {}
+    files: dict[str, RecordedAnswers] = {}
+    for option in options:
+        name, separator, target = option.partition("=")
+        if not separator or not name or not target:
+            raise ReplayError(f"`{option}` is neither NAME=FILE nor NAME=URL", path=_WEBHOOK_OPTION)
+        if name not in timeouts:
+            there_are = ", ".join(f"`{each}`" for each in sorted(timeouts)) or "none"
+            raise ReplayError(f"neither chain has a webhook `{name}`; there are: {there_are}", path=_WEBHOOK_OPTION)
+        if name in by_name:
+            raise ReplayError(f"`{name}` is given twice", path=_WEBHOOK_OPTION)
+        if "://" in target:
+            by_name[name] = AuthorizerEndpoint(target, timeouts[name] / 1e9)
+            continue
+        if target not in files:
+            files[target] = recorded_answers(answer_records(Path(target)))
+        by_name[name] = files[target]
+    return NamedAnswers(by_name)
 
 
 def authorization_changes(manifests: Manifests, inputs: AuthorizationInputs | None) -> list[ObjectDiff]:

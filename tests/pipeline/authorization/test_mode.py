@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from replay.authorization.start import configuration_of_mode
 from replay.errors import ReplayError
-from replay.pipeline.authorization.options import configuration_of_mode
 
 
 def manifest(path: Path, *words: str) -> str:
