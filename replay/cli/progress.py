@@ -15,6 +15,8 @@ from replay.audit.ingest import READING
 from replay.pipeline.process.start import VARIABLE, progress_to
 from replay.report.render.document import MICROSECONDS, number, size, span
 
+_WITH_BAR = 110
+"""Columns of a terminal that has room for a bar beside the words."""
 Report = Callable[[str, int, int], None]
 """Callback: activity, amount done, and total (0 if unknown)."""
 
@@ -50,7 +52,8 @@ def progress_on(console: Console | None = None) -> Iterator[Report]:
         return
     bar = Progress(
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        # The words alone need 80 columns.
+        *([BarColumn(bar_width=24)] if console.width >= _WITH_BAR else []),
         ProgressText(),
         TimeElapsedColumn(),
         console=console,

@@ -95,7 +95,7 @@ def coverage_screen(result: CoverageResult) -> Document:
     document = coverage_document(result)
     steps = [
         ("replay coverage … --full", "every table, and the audit policy"),
-        ("replay coverage … --policy FILE", "write the audit policy that records what is missing"),
+        ("replay coverage … --policy FILE", "write the audit policy that you need"),
     ]
     return first_screen(document, {"missing": 8, "by-resource": 8}, steps)
 
@@ -131,7 +131,7 @@ def _missing(result: CoverageResult, rows: int) -> Section:
     costs = result.coverage.ordered_costs()
     columns = (
         Column("unknown", Align.CODE),
-        Column("why"),
+        Column("reason"),
         Column("verdicts", Align.NUMBER),
         Column("sole", Align.NUMBER),
         Column("most often", optional=True),

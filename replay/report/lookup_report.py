@@ -32,7 +32,7 @@ from replay.report.render.document import (
     plural,
     span,
 )
-from replay.report.render.terminal import WIDTH, cut, first_screen, part_of
+from replay.report.render.terminal import NARROW, STATIC_SUFFIX, cut, first_screen, part_of
 
 _NEWEST = 3
 """Number of decisions on the first screen."""
@@ -135,10 +135,10 @@ def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Docum
 
 def lookup_screen(lookup: Lookup, zone: tzinfo = UTC) -> Document:
     """Return the first screen of the answer."""
-    steps = [("replay lookup … --full", "every table, and the newest decisions")]
+    steps = [("replay lookup … --full", "every table")]
     if lookup.observed:
         newest = max(lookup.observed, key=lambda each: each.seq)
-        steps.append((f"replay explain {inert(newest.audit_id)} …", "why admission decided the newest request so"))
+        steps.append((f"replay explain {inert(newest.audit_id)} …", "why the newest decision"))
     rows = {"policies-table": 12, "workloads-table": 6}
     return first_screen(lookup_document(lookup, zone), rows, steps, _newest(lookup, zone))
 
@@ -208,11 +208,11 @@ _LASTING = {True: "yes", False: "no", None: "once"}
 
 
 def _narrow_lines(each: PastDecision, zone: tzinfo) -> Iterable[str]:
-    """Yield two lines that fit the first screen. The policy and the message are cut, but never the auditID."""
-    start, end = f"{moment(each.at, zone)}  {each.action}  ", f"  {inert(each.audit_id)}"
-    yield f"{start}{cut(each.label, max(WIDTH - 2 - len(start) - len(end), 8))}{end}"
-    _, about, *_ = _lines(each, zone)
-    yield cut(about, WIDTH - 2)
+    """Yield two lines that fit the first screen. The second one is cut, but never the auditID."""
+    yield f"{moment(each.at, zone)}  {each.action}  {inert(each.audit_id)}"
+    done = f"{each.verb} {each.resource} {each.object}".rstrip("/ ") + (f" ({each.workload})" if each.workload else "")
+    place = f" in {each.workspace}" if each.workspace else ""
+    yield cut(f"    {each.label.replace(STATIC_SUFFIX, '…')}: {done}{place} by {each.username}", NARROW - 2)
 
 
 def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
@@ -225,10 +225,10 @@ def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
         Column("action"),
         Column("requests", Align.NUMBER),
         Column("users", Align.NUMBER),
-        Column("objects", Align.NUMBER),
+        Column("objects", Align.NUMBER, optional=True),
         Column("first", Align.SHORT, optional=True),
         Column("last", Align.SHORT),
-        Column("still happens", Align.SHORT),
+        Column("ongoing", Align.SHORT),
         Column("basis", optional=True),
     )
     rows = tuple(

@@ -99,7 +99,7 @@ def scan_screen(scan: Scan) -> Document:
 
 def _facts(scan: Scan) -> Iterable[Fact]:
     shown = sum(each.is_shown for each in scan.objects)
-    whom = f"{number(shown)} by the user who last wrote them in the log, the others by {inert(scan.named_user)}"
+    whom = f"{number(shown)} updated as their last writer in the log, the others as {inert(scan.named_user)}"
     yield Fact(
         "Objects", number(len(scan.objects)), whom if scan.operation != _BACKGROUND else "created without a user"
     )

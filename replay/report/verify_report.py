@@ -61,7 +61,7 @@ def verify_screen(result: VerifyResult) -> Document:
     steps = [("replay verify … --full", "every table")]
     if result.findings.contradictions:
         first = result.findings.contradictions[0]
-        steps.append((f"replay explain {inert(first.audit_id)} …", "how the set decides the first mismatch"))
+        steps.append((f"replay explain {inert(first.audit_id)} …", "the first mismatch"))
     document = verify_document(result)
     return first_screen(document, {"policies": 6, "causes": 6, "contradictions": 6, "strangers": 4, "input": 3}, steps)
 
@@ -231,8 +231,8 @@ def _strangers(result: VerifyResult, rows: int) -> Section | None:
     columns = (
         Column("policy", Align.CODE),
         Column("requests", Align.NUMBER),
-        Column("first seen"),
-        Column("last seen"),
+        Column("first seen", Align.SHORT),
+        Column("last seen", Align.SHORT),
     )
     shown = tuple(
         (inert(policy), number(unknown_policy.requests), moment(unknown_policy.first), moment(unknown_policy.last))

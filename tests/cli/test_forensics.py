@@ -53,7 +53,7 @@ def run(*arguments: str) -> str:
 def test_lookup_prints_and_says_what_it_cannot_know(log: str) -> None:
     text = run("lookup", log, "--action", "deny", "--tz", "Europe/Berlin")
     assert "2 decisions on 2 requests (action deny)." in text
-    assert "2026-01-01 01:00:03 CET  deny  p  id-2" in text
+    assert "2026-01-01 01:00:03 CET  deny  id-2" in text
     assert "with --current the others are replayed" in text
     assert "\x1b" not in text
 
@@ -68,7 +68,7 @@ def test_lookup_json(log: str) -> None:
 def test_explain_names_the_other_event_with_the_id(log: str) -> None:
     text = run("explain", "id-1", log)
     assert re.search(r"Same auditID\s+\S+audit.jsonl:\d: conflicting", text)
-    assert "observed: denied by p" in text
+    assert "log: denied by p" in text
 
 
 def test_explain_as_a_page(log: str, tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ Nothing that is admitted today would be denied.
 Today               Audit  by 1 binding; now/vap/policy.yaml:1
 In the log          nothing  no failure of it is recorded
 Selected            1 request  by its rules, of 1 in 0 s
-Lockouts            none  no control plane component, node or controller is denied
+Lockouts            none  no control plane, node or controller is denied
 Nothing new since   the log begins  2026-01-01 00:00:01 UTC
 Match with the log  not checkable  the log records no decision of the baseline's policies
 Confidence          low  the log covers less than a week

@@ -1,4 +1,4 @@
-"""The first screen of any report: at most 40 lines of 100 columns, rows in one line, and what is left out is counted."""
+"""The first screen of any report: at most 40 lines, at 80 columns too, rows in one line, and what is left out is counted."""
 
 import io
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from replay.report.render.document import Align, Column, Document, Fact, Listing, Section, Table, Tone
-from replay.report.render.terminal import LINES, WIDTH, first_screen, print_document
+from replay.report.render.terminal import LINES, NARROW, WIDTH, first_screen, print_document
 
 STEPS = [("replay report … --full", "every table")]
 
@@ -75,7 +75,7 @@ def test_screen(given: Document, rows: dict[str, int], lines: list[str]) -> None
     assert printed(first_screen(given, rows, STEPS)) == [*HEAD, *lines, *NEXT]
 
 
-NARROW = [
+NARROW_SCREENS = [
     (
         "the other columns shrink before the first one",
         60,
@@ -92,7 +92,9 @@ NARROW = [
 ]
 
 
-@pytest.mark.parametrize(("width", "lines"), [row[1:] for row in NARROW], ids=[row[0] for row in NARROW])
+@pytest.mark.parametrize(
+    ("width", "lines"), [row[1:] for row in NARROW_SCREENS], ids=[row[0] for row in NARROW_SCREENS]
+)
 def test_a_row_takes_one_line_of_a_narrow_terminal(width: int, lines: list[str]) -> None:
     name = "the-first-policy.example.org/with-a-name-of-50-characters"
     columns = (Column("policy", Align.CODE), Column("requests", Align.NUMBER), Column("message"))
@@ -113,6 +115,6 @@ def test_every_screen_fits(tables: list[tuple[int, str, int]], listed: int) -> N
     listing = (
         Section("listing", "Listing", "", (Listing("", "\n".join("line" for _ in range(listed))),)) if listed else None
     )
-    lines = printed(first_screen(made, {str(i): most for i, (*_, most) in enumerate(tables)}, STEPS, listing))
+    lines = printed(first_screen(made, {str(i): most for i, (*_, most) in enumerate(tables)}, STEPS, listing), NARROW)
     assert len(lines) <= LINES
     assert lines[-2:] == NEXT[1:]

@@ -26,7 +26,7 @@ _COMFORT = {Align.TEXT: 30, Align.CODE: 24}
 _WORDS = re.compile(r"\S*\s?")
 _PARTS = re.compile(r"[^\s/:@,]*[\s/:@,]?")
 _SYLLABLES = re.compile(r"[^\-._]*[\-._]?")
-_STATIC_SUFFIX = ".static.k8s.io"
+STATIC_SUFFIX = ".static.k8s.io"
 
 TextCells = list[list[str]]
 
@@ -71,7 +71,7 @@ def _below(columns: Sequence[Column], row: Sequence[str], below: Sequence[int]) 
 
 
 def _short(text: str, column: Column) -> str:
-    return text.replace(_STATIC_SUFFIX, "…") if column.align is Align.CODE else text
+    return text.replace(STATIC_SUFFIX, "…") if column.align is Align.CODE else text
 
 
 def _spare(columns: Sequence[Column], shown: Sequence[int]) -> list[int]:
@@ -148,15 +148,14 @@ def broken(text: str, width: int, most: int) -> list[str]:
 
 
 # The first screen of a report: the answer, the most important tables, and the next steps.
-# It has at most 40 lines of 100 columns. The full report has every table, whole names and whole messages.
+# It has at most 40 lines, in a terminal of 80 columns too. The full report has every table, whole names and whole messages.
 
-WIDTH, LINES = 100, 40
-_FRAME = 3
-"""Lines of a section in addition to its rows: an empty one, its title and the column titles."""
+WIDTH, NARROW, LINES = 100, 80, 40
 _NARROWEST = 10
 _KEPT = 20
 """Width to which the other columns shrink before the first one does."""
-_FLEXIBLE = (Align.TEXT, Align.CODE, Align.SHORT)
+_FLEXIBLE = (Align.TEXT, Align.CODE)
+_FURTHER_NAMES = re.compile(r" \+\d+$")
 
 
 def first_screen(
@@ -174,14 +173,17 @@ def first_screen(
         if isinstance(block, Table) and block.id in rows and block.rows
     ]
     most = {table.id: min(rows[table.id], len(table.rows)) for section in shown for table in _tables(section)}
-    listed = (
-        sum(block.text.count("\n") + 1 for block in listing.blocks if isinstance(block, Listing)) + 2 if listing else 0
-    )
-    spare = LINES - listed - _head_lines(document) - _FRAME * len(shown) - len(steps) - _FRAME + 1
-    while sum(most.values()) > spare and max(most.values(), default=1) > 1:
+    while True:
+        sections = (*(_limited(section, most) for section in shown), *([listing] if listing else []), next_steps(steps))
+        screen = replace(document, sections=sections, summary=())
+        if lines_over(screen) <= 0 or max(most.values(), default=1) <= 1:
+            return screen
         most[max(most, key=most.__getitem__)] -= 1
-    sections = [*(_limited(section, most) for section in shown), *([listing] if listing else [])]
-    return replace(document, sections=(*sections, next_steps(steps)), summary=())
+
+
+def lines_over(screen: Document) -> int:
+    """Return how many lines a screen has more than fit, in a terminal of 80 columns."""
+    return len(_document_lines(screen, NARROW, is_whole=False)) - LINES
 
 
 def next_steps(steps: Sequence[tuple[str, str]]) -> Section:
@@ -192,9 +194,13 @@ def next_steps(steps: Sequence[tuple[str, str]]) -> Section:
 
 
 def cut(text: str, most: int) -> str:
-    """Return text in one line of at most `most` characters."""
+    """Return text in one line of at most `most` characters. A number of further names at its end, as ` +2`, stays."""
     text = inert(text)
-    return text if len(text) <= most else f"{text[: most - 1].rstrip(' …')}…"
+    if len(text) <= most:
+        return text
+    further = _FURTHER_NAMES.search(text)
+    end = further[0] if further else ""
+    return f"{text[: max(most - 1 - len(end), 0)].rstrip(' …')}…{end}"
 
 
 def part_of(shown: int, count: int) -> str:
@@ -204,15 +210,6 @@ def part_of(shown: int, count: int) -> str:
 
 def _tables(section: Section) -> list[Table]:
     return [block for block in section.blocks if isinstance(block, Table)]
-
-
-def _head_lines(document: Document) -> int:
-    """Return the number of lines of the title, the verdict and the facts."""
-    edge = max((cell_len(fact.label) for fact in document.facts), default=0) + _GAP
-    texts = [f"{fact.value}  {fact.note}" for fact in document.facts]
-    lines = sum(len(broken(text, WIDTH - edge, len(text))) for text in texts)
-    title = f"{document.title}  {document.subtitle}"
-    return lines + 1 + sum(len(broken(text, WIDTH, len(text) or 1)) for text in (title, document.verdict))
 
 
 def _limited(section: Section, most: Mapping[str, int]) -> Section:
@@ -231,7 +228,7 @@ def _fitted(columns: Sequence[Column], rows: Sequence[tuple[str, ...]], width: i
     whole, all_columns = tuple(rows), range(len(columns))
     widths = _natural(columns, rows, all_columns)
     if total(widths) > width:
-        rows = [tuple(text.replace(_STATIC_SUFFIX, "…") for text in row) for row in rows]
+        rows = [tuple(text.replace(STATIC_SUFFIX, "…") for text in row) for row in rows]
         widths = _natural(columns, rows, all_columns)
     flexible = [i for i, column in enumerate(columns) if column.align in _FLEXIBLE]
     while total(widths) > width and flexible:
@@ -271,8 +268,13 @@ def print_document(document: Document, console: Console, *, is_whole: bool | Non
     `is_whole` keeps names in tables in one piece, so that programs find them. By default it is true if the output is
     not a terminal and `COLUMNS` is not set.
     """
-    width = console.width
     is_whole = _is_file(console) if is_whole is None else is_whole
+    for line in _document_lines(document, console.width, is_whole=is_whole):
+        console.print(line, overflow="ignore", no_wrap=True, crop=False)
+
+
+def _document_lines(document: Document, width: int, *, is_whole: bool) -> list[Text]:
+    """Return the lines of a document: title, verdict, facts, sections."""
     title = f"{document.title}  {document.subtitle}"
     parts: list[Text] = _paragraph(title, width, "dim", bold=len(document.title))
     parts += _paragraph(document.verdict, width, STYLES[document.tone] or "bold")
@@ -280,8 +282,7 @@ def print_document(document: Document, console: Console, *, is_whole: bool | Non
     for section in document.sections:
         if section.blocks or section.lead:
             parts += [Text(), *_section(section, width, is_whole=is_whole)]
-    for line in parts:
-        console.print(line, overflow="ignore", no_wrap=True, crop=False)
+    return parts
 
 
 def _paragraph(text: str, width: int, style: str, *, bold: int = 0) -> list[Text]:

@@ -1,12 +1,14 @@
 """The first screen of `replay run`: the answer, the trust in it, the affected workloads, and the next steps.
 
-It is a document of at most 40 lines of 100 columns. The full report has every table.
+It has at most 40 lines, in a terminal of 80 columns too. The full report has every table.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
@@ -28,7 +30,7 @@ from replay.report.render.document import (
     share,
     span,
 )
-from replay.report.render.terminal import cut, next_steps, part_of
+from replay.report.render.terminal import cut, lines_over, next_steps, part_of
 from replay.report.run.api_versions import api_versions_fact, removed_verdict
 from replay.report.run.denied import accepted_facts, bootstrap_gap_fact
 from replay.report.run.views import (
@@ -51,8 +53,6 @@ MOST_POLICIES = 10
 MOST_WORKLOADS = 8
 MOST_NAMES = 2
 TITLE = "Impact of the candidate"
-_USUAL_FACTS = 5
-"""Number of facts above which the screen shows fewer workloads, so that it keeps its height."""
 _MESSAGE = 36
 """Characters of a message in a table of the first screen, in which a row is one line of 100 columns."""
 _POLICY = 36
@@ -75,15 +75,18 @@ def run_summary(result: RunResult) -> Document:
     verdict, tone = run_verdict(result)
     if warning := mismatch(result):
         verdict, tone = f"{warning} {verdict}", Tone.BAD
-    facts = tuple(_facts(result, denied))
-    return Document(
+    steps = _next_steps(result, denied)
+    screen = Document(
         title=TITLE,
         subtitle=f"{result.subject} · {few(result.log.names)}",
         verdict=verdict,
         tone=tone,
-        facts=facts,
-        sections=(*summary_tables(result, MOST_WORKLOADS + _USUAL_FACTS - len(facts)), _next_steps(result, denied)),
+        facts=tuple(_facts(result, denied)),
+        sections=(*summary_tables(result), steps),
     )
+    if (over := lines_over(screen)) > 0:
+        return replace(screen, sections=(*summary_tables(result, MOST_WORKLOADS - over), steps))
+    return screen
 
 
 def summary_tables(
@@ -162,7 +165,7 @@ def _facts(result: RunResult, denied: CellItems) -> Iterator[Fact]:
     mutated = direct(cells_with(result.summary, *MUTATIONS))
     if mutated:
         groups = grouped(mutated, by_policy)
-        yield Fact("Mutated", plural(counted(mutated)[0], "request"), f"by {_named(groups)}", Tone.WARN)
+        yield Fact("Mutated", plural(counted(mutated)[0], "request"), f"by {_most_of(groups)}", Tone.WARN)
     yield from outage_facts(result)
     if gap := bootstrap_gap_fact(result):
         yield gap
@@ -180,15 +183,16 @@ def lockout_fact(denied: CellItems) -> Fact:
         if lockout(key):
             users[key.user] += cell.count
     if not users:
-        return Fact("Lockouts", "none", "no control plane component, node or controller is denied", Tone.GOOD)
+        return Fact("Lockouts", "none", "no control plane, node or controller is denied", Tone.GOOD)
     named = ", ".join(f"{inert(user)} ({number(count)})" for user, count in users.most_common(MOST_NAMES))
     more = f" and {number(len(users) - MOST_NAMES)} more" if len(users) > MOST_NAMES else ""
     return Fact("Lockouts", plural(users.total(), "request"), named + more, Tone.BAD)
 
 
-def _named(groups: Sequence[Group]) -> str:
-    named = ", ".join(f"{inert(group.label)} ({number(group.requests)})" for group in groups[:MOST_NAMES])
-    return named + (f" and {number(len(groups) - MOST_NAMES)} more" if len(groups) > MOST_NAMES else "")
+def _most_of(groups: Sequence[Group]) -> str:
+    """Return the policy with most requests, and how many others there are."""
+    first, *others = groups
+    return f"{inert(first.label)} ({number(first.requests)})" + (f" and {number(len(others))} more" if others else "")
 
 
 def _policies(result: RunResult, denied: CellItems, *, on_page: bool) -> Section | None:
@@ -196,11 +200,11 @@ def _policies(result: RunResult, denied: CellItems, *, on_page: bool) -> Section
     if not groups:
         return None
     columns = (
-        Column("policy", Align.SHORT),
+        Column("policy", Align.SHORT if on_page else Align.CODE),
         Column("direct", Align.NUMBER),
         Column("sole", Align.NUMBER),
         Column("consequences", Align.NUMBER),
-        Column("most frequent message", Align.TEXT if on_page else Align.SHORT),
+        Column("most frequent message"),
     )
     cells = [
         [
@@ -214,8 +218,8 @@ def _policies(result: RunResult, denied: CellItems, *, on_page: bool) -> Section
     title = f"Policies that deny requests{part_of(len(rows), len(groups))}"
     return Section(
         "first-policies",
-        title,
-        "",
+        title if on_page else f"{title}; sole: denied by no other policy",
+        "Sole: requests that no other policy denies." if on_page else "",
         (Table("first-policies-table", "", columns, rows, is_one_line=not on_page),),
         Tone.BAD,
     )
@@ -232,11 +236,11 @@ def _workloads(denied: CellItems, most: int, *, on_page: bool) -> Section | None
     if not groups:
         return None
     columns = (
-        Column("workload", Align.SHORT),
+        Column("workload", Align.SHORT if on_page else Align.CODE),
         Column("owner", Align.SHORT),
         Column("direct", Align.NUMBER),
         Column("consequences", Align.NUMBER),
-        Column("policies", Align.TEXT if on_page else Align.SHORT),
+        Column("policies", Align.TEXT if on_page else Align.CODE),
     )
     rows = tuple(
         (
@@ -266,13 +270,13 @@ def _first(names: Sequence[str], most: int) -> str:
 
 def _next_steps(result: RunResult, denied: CellItems) -> Section:
     """Return the next steps. `…` stands for the arguments of this run."""
-    steps = [("replay run … --full", "every table (--report DIR: as a page)")]
+    steps = [("replay run … --full, or --report DIR", "every table, or a page")]
     groups = grouped(direct(denied), by_policy)
     if groups:
         example, _ = groups[0].examples[0]
-        steps.append((f"replay explain {inert(example.audit_id)} …", "why this request is denied"))
-        steps.append((f"replay accept --policy {inert(groups[0].label)} …", "record denials that you intend"))
+        steps.append((f"replay explain {inert(example.audit_id)} …", "why this one is denied"))
+        steps.append((f"replay accept --policy {inert(groups[0].label)} …", "record intended denials"))
     determined, total = decided(result.summary, "candidate")
     if total > determined:
-        steps.append(("replay coverage …", "what the log would need to record"))
+        steps.append(("replay coverage …", "what the log lacks"))
     return next_steps(steps)

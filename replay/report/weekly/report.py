@@ -126,7 +126,7 @@ def weekly_document(
 def weekly_screen(result: WeeklyResult, zone: tzinfo = UTC) -> Document:
     """Return the first screen of the report."""
     document = weekly_document(result, zone=zone)
-    steps = [("replay report … --full", "every table (--out DIR: as a page)")]
+    steps = [("replay report … --full", "every table; with --out DIR: a page")]
     if result.figures.promotions:
         steps.append(("replay run … --policy POLICY", "which requests a policy would deny, and why"))
     if result.figures.total(EffectAction.DENY):
@@ -186,7 +186,7 @@ def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
         facts.append(fidelity_fact(result.fidelity))
     if (scan := result.at_rest) is not None and scan.objects:
         tone = Tone.BAD if scan.breaches else Tone.GOOD
-        objects = f"of {number(len(scan.objects))} in the snapshot would be denied at their next update"
+        objects = f"of {number(len(scan.objects))} in the snapshot: their next update is denied"
         facts.append(Fact("Existing objects", number(len(scan.breaches)), objects, tone))
     return tuple(facts)
 
@@ -198,10 +198,10 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
     previous = {} if result.previous is None else {(e.policy, e.side): e for e in result.previous.promotions}
     columns = (
         Column("policy", Align.CODE),
-        Column("verdict"),
+        Column("verdict", Align.SHORT),
         Column("new denials", Align.NUMBER),
         Column("consequences", Align.NUMBER, optional=True),
-        Column("trend", Align.SHORT),
+        Column("trend", Align.SHORT, optional=True),
         Column("workloads", Align.NUMBER),
         Column("users", Align.NUMBER, optional=True),
         Column("evaluated", Align.NUMBER),
