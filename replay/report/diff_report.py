@@ -87,16 +87,16 @@ _WIDTH = 160
 def pairs_text(compared: Sequence[PairComparison], *, code: str = "") -> Iterator[str]:
     """Yield the answer, then each differing pair with an example request. `code` is the quote around names."""
     differing = [each for each in compared if each.differs]
-    yield f"{number(len(differing))} of {plural(len(compared), 'pair')} of policies decide requests of the log otherwise."
+    yield f"{number(len(differing))} of {plural(len(compared), 'pair')} of policies decide requests of the log differently."
     for each in compared:
         if each.differs or each.undetermined:
             yield ""
-            yield inert(f"{each.pair.title}{f' (by {each.pair.guessed})' if each.pair.guessed else ''}")
+            yield inert(f"{each.pair.title}{f' (paired by {each.pair.guessed})' if each.pair.guessed else ''}")
             yield f"  both deny {plural(each.both, 'request')}, {number(each.undetermined)} undetermined"
-        for title, witnesses in (("the old", each.old_only), ("the new", each.new_only)):
+        for title, witnesses in (("baseline", each.old_only), ("candidate", each.new_only)):
             if witnesses:
                 first = witnesses[0]
-                yield f"  {title} alone denies {plural(len(witnesses), 'request')}, for example"
+                yield f"  only the {title} denies {plural(len(witnesses), 'request')}, for example"
                 yield f"    {code}{inert(first.request)}{code} ({inert(first.id)})"
                 yield f"    {code}{_short(first.message)}{code}"
 

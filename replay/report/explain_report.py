@@ -163,9 +163,9 @@ def _verdict(explained: Explained) -> str:
     decisions = [f"{each.name}: {_text_of(explained, each.decision)}" for each in explained.sets]
     denial = explained.observed.denial
     observation = (
-        f"observed: denied by {', '.join(each.policy for each in denial.by_policy)}"
+        f"log: denied by {', '.join(each.policy for each in denial.by_policy)}"
         if denial
-        else f"observed: answered with {request.record.code}"
+        else f"log: answered with {request.record.code}"
     )
     return inert("; ".join([observation, *decisions])) + "."
 
