@@ -15,6 +15,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ParamKind, ParamRef
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.discovery import APIResource, Discovery
+from replay.kube.engine_policy import ENGINES
 from replay.kube.go_object import DecodeError, round_trip
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
 from replay.kube.lister import Lister
@@ -22,7 +23,6 @@ from replay.kube.schema import Schema, Schemas
 from replay.matching.matcher import labels_of
 from replay.matching.selectors import MatchSelectorError, Selector, selector_from_label_selector
 
-_CONSTRAINTS = "constraints.gatekeeper.sh"
 _CRD = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 
 
@@ -42,14 +42,14 @@ def param_kind(kind: ParamKind, discovery: Discovery, lister: Lister) -> APIReso
     """Return the resource of a `paramKind`.
 
     The result is a `ParamsError` if it does not exist, because the whole policy is then misconfigured. A kind that
-    discovery lacks may still be a custom one. That is only certain if the CRDs are known. Gatekeeper creates those of
-    constraints.
+    discovery lacks may still be a custom one. That is only certain if the CRDs are known. A policy engine makes
+    those of its parameters.
     """
     gvk = GroupVersionKind(*split_api_version(kind.api_version), kind.kind)
     api_resource = discovery.of_kind(gvk)
     if api_resource is not None:
         return api_resource
-    if gvk.group == _CONSTRAINTS:
+    if any(gvk.group == engine.parameters for engine in ENGINES if engine.parameters):
         return APIResource(
             GroupVersionResource(gvk.group, gvk.version, gvk.kind.lower()), gvk, namespaced=False, custom=True
         )

@@ -249,11 +249,15 @@ def _print(
 
 
 def _print_migration(checked: list[CheckedSet], cluster: Sequence[JSON], output: CheckFormat, out: Path | None) -> None:
-    from replay.kyverno.migrate.rule import migration
+    from replay.kube.engine_policy import engine_with, function_of
     from replay.pipeline.whole_file import STDOUT, put
     from replay.report.conversion import migration_json, migration_lines, migration_summary
 
-    rules = list(migration([document.value for each in checked for document in each.engine], cluster))
+    rules = list(
+        function_of(engine_with("migration").migration)(
+            [document.value for each in checked for document in each.engine], cluster
+        )
+    )
     if not rules:
         raise ReplayError("--migrate found no rule of a ClusterPolicy or Policy")
     if output is CheckFormat.JSON:

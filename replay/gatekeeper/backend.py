@@ -11,6 +11,7 @@ from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
 from replay.gatekeeper.constraint import NotKnownError
 from replay.gatekeeper.engine import inventory_of_all, typed_namespace
+from replay.gatekeeper.naming import MUTATION, VALIDATION
 from replay.gatekeeper.policy_set import GatekeeperPolicies, Refusal
 from replay.gatekeeper.rego.value import UnknownValue, Value
 from replay.gatekeeper.webhook import Answer, mutate, validate
@@ -18,7 +19,6 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.discovery import Discovery
-from replay.kube.engine_policy import MUTATION, VALIDATION
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.json_patch import diff
 from replay.kube.lister import Lister

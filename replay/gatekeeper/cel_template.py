@@ -20,6 +20,7 @@ from replay.cel.env import Env
 from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
+from replay.gatekeeper.generated_policy import ANY_OBJECT, PARAMETERS
 from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.admissionregistration import (
@@ -31,7 +32,6 @@ from replay.kube.admissionregistration import (
     Variable,
 )
 from replay.kube.attributes import Attributes, Missing, PartialObject
-from replay.manifests.generated_policy import ANY_OBJECT, PARAMETERS
 
 RESERVED = "gatekeeper_internal_"
 VERSION = KubernetesVersion(1, 36)

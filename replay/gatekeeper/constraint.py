@@ -15,6 +15,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement
 from replay.kube.attributes import Missing
 from replay.kube.custom_schema import defaulted, problems, pruned, unknown_fields
+from replay.kube.engine_policy import group_of
 from replay.manifests.match_validation import validate_label_selector
 from replay.matching.selectors import MatchSelectorError, Selector, selector_from_label_selector
 
@@ -169,12 +170,6 @@ def fits(pattern: str, text: str) -> bool:
     if pattern.startswith("*"):
         return text.endswith(pattern[1:])
     return text.startswith(pattern[:-1]) if pattern.endswith("*") else pattern == text
-
-
-def group_of(value: Mapping[str, JSON]) -> str:
-    """Return the group of an object's `apiVersion`."""
-    group, slash, _ = str(value.get("apiVersion") or "").rpartition("/")
-    return group if slash else ""
 
 
 def group_kind_of(value: Mapping[str, JSON]) -> tuple[str, str]:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from replay.gatekeeper.constraint import group_of
 from replay.gatekeeper.template import RefusedError
 from replay.json import JSON
 from replay.kube.attributes import Missing
+from replay.kube.engine_policy import group_of
 
 _DEEPEST = 30
 

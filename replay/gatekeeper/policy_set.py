@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
 from replay.gatekeeper.alike import AlikeSaid
-from replay.gatekeeper.constraint import GROUP, Constraint, ConstraintIndex, constraint_of, fits, group_of
+from replay.gatekeeper.constraint import GROUP, Constraint, ConstraintIndex, constraint_of, fits
 from replay.gatekeeper.expansion import ExpansionSystem, ExpansionTemplate, expansion_template_of
 from replay.gatekeeper.mutation.mutator import GROUP as MUTATIONS
 from replay.gatekeeper.mutation.mutator import MutationSystem, mutator_of
+from replay.gatekeeper.naming import MUTATION, VALIDATION
 from replay.gatekeeper.rego.builtins.registry import ProviderAnswer
 from replay.gatekeeper.rego.value import from_json
 from replay.gatekeeper.template import ConstraintTemplate, RefusedError, template_of
@@ -32,7 +33,7 @@ from replay.kube.admissionregistration import (
     WebhookClientConfig,
     WebhookConfiguration,
 )
-from replay.kube.engine_policy import MUTATION, VALIDATION
+from replay.kube.engine_policy import group_of
 from replay.manifests.check import CheckedSet
 from replay.manifests.engine_object import EngineDocument
 from replay.manifests.finding import SERVER, Finding, Severity

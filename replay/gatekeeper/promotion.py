@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from replay.gatekeeper.constraint import NATIVE
+from replay.gatekeeper.naming import VALIDATION
 from replay.json import JSON
 from replay.kube.admissionregistration import MatchResources, Rule
 from replay.kube.discovery import Discovery
-from replay.kube.engine_policy import VALIDATION
 from replay.manifests.engine_object import NEVER_DENIES, EnginePromotion, promoted_object, replacement
 
 _CONSTRAINTS: Final = "constraints.gatekeeper.sh/"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from replay.errors import ReplayError
-from replay.gatekeeper.constraint import GATOR, GENERATED, GROUP, ORIGINAL, group_of
-from replay.gatekeeper.engine import inventory_of_all, typed_namespace
+from replay.gatekeeper.constraint import GATOR, GENERATED, GROUP, ORIGINAL
+from replay.gatekeeper.engine import GatekeeperEngine, inventory_of_all, typed_namespace
 from replay.gatekeeper.expansion import ExpansionError
 from replay.gatekeeper.mutation.mutator import GROUP as MUTATIONS
 from replay.gatekeeper.policy_set import TEMPLATES, GatekeeperPolicies, Refusal
@@ -16,18 +17,12 @@ from replay.gatekeeper.rego.builtins.pattern import regexp
 from replay.gatekeeper.review import Review, ReviewError, Violation, review, reviewed_object, reviewed_request
 from replay.gatekeeper.template import CEL, REGO, engines_of
 from replay.json import JSON
+from replay.kube.engine_policy import group_of
+from replay.manifests.engine_object import TwoSources
 
 # Templates with both Rego and CEL, split into two sets with one source each.
 
 _TEMPLATE = "ConstraintTemplate"
-
-
-class TwoSources(NamedTuple):
-    """Objects of a set by the source that decides, and the names of the templates that have both."""
-
-    rego: tuple[JSON, ...]
-    cel: tuple[JSON, ...]
-    templates: tuple[str, ...]
 
 
 def two_sources(objects: Iterable[JSON], path: str = "") -> TwoSources:
@@ -54,7 +49,11 @@ def two_sources(objects: Iterable[JSON], path: str = "") -> TwoSources:
     for side in sides:
         for refusal in GatekeeperPolicies(side, prune=True).refused:
             raise ReplayError(str(refusal), path=path)
-    return TwoSources(sides[0], sides[1], tuple(sorted(both)))
+
+    def decider(own: Iterable[JSON], cluster: Iterable[JSON]) -> Callable[[Mapping[str, JSON]], dict[str, Any]]:
+        return partial(GatekeeperEngine(own, cluster).results, None)
+
+    return TwoSources(sides[0], sides[1], tuple(sorted(both)), decider)
 
 
 def _is_template(value: JSON) -> bool:

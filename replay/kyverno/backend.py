@@ -18,7 +18,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, Webhook
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import Discovery
-from replay.kube.engine_policy import is_webhook_of_kyverno, policy_name, rule_name
+from replay.kube.engine_policy import policy_name
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.json_patch import diff
 from replay.kube.lister import Lister, ObjectLister
@@ -33,6 +33,7 @@ from replay.kyverno.configuration import Configuration, configuration_of
 from replay.kyverno.explain import Policy as CELPolicy
 from replay.kyverno.explain import explained_cel, explained_generation, explained_result, explained_rules
 from replay.kyverno.looked_up import LookedUpLister, RuleText, looked_up
+from replay.kyverno.naming import is_webhook_of_kyverno, rule_name
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.engine import Engine
 from replay.kyverno.rules.exception import PolicyExceptions

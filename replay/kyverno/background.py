@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.admission.mutating.object_patcher import ObjectPatchers
+from replay.admission.webhook.engine import engines_of
 from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import APIResource, Discovery
-from replay.kube.engine_policy import rule_name
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.json_patch import diff
 from replay.kube.lister import Lister
@@ -27,21 +27,14 @@ from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.validating import ValidatingPolicy
 from replay.kyverno.cel.webhook import CELPolicies
 from replay.kyverno.cluster import ListedCluster
+from replay.kyverno.naming import rule_name
 from replay.kyverno.rules.go_value import as_map, with_floats
 from replay.kyverno.rules.match import Requester, texts_of
 from replay.kyverno.rules.request import BackgroundRequest
 from replay.kyverno.rules.response import ERROR, FAIL, GoPanicError, RuleResponse, UndeterminedError
+from replay.manifests.engine_object import Reported
 
 _NAMESPACE = GroupVersionKind("", "v1", "Namespace")
-
-
-class Reported(Struct, frozen=True):
-    """Policy or rule that an object violates or that cannot be evaluated. `unknown` is the reason if undetermined."""
-
-    policy: str
-    message: str
-    is_error: bool = False
-    unknown: str = ""
 
 
 class BackgroundScan:
@@ -149,3 +142,11 @@ def _scans(policy: Mapping[str, Any]) -> bool:
 def _scans_in_cel(obj: Mapping[str, Any]) -> bool:
     evaluation = as_map(as_map(obj.get("spec")).get("evaluation"))
     return as_map(evaluation.get("background")).get("enabled") is not False
+
+
+def background_scan(
+    manifests: ManifestSet, lister: Lister, discovery: Discovery, patchers: ObjectPatchers
+) -> BackgroundScan | None:
+    """Return the scan of a set, or None if no policy of the set scans in the background."""
+    kyverno = next((each for each in engines_of(manifests) if isinstance(each, Kyverno)), None)
+    return None if kyverno is None else BackgroundScan(kyverno, lister, discovery, patchers) or None

@@ -7,11 +7,11 @@ from typing import Any
 
 from replay.admission.explain.explanation import BindingExplanation, ExpressionStep, PolicyExplanation
 from replay.kube.admissionregistration import FailurePolicy
-from replay.kube.engine_policy import rule_name
 from replay.kube.json_patch import diff
 from replay.kyverno.cel.generating import GeneratingPolicy, Generation
 from replay.kyverno.cel.mutating import MutatingPolicy
 from replay.kyverno.cel.validating import ValidatingPolicy
+from replay.kyverno.naming import rule_name
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.match import why_unmatched
 from replay.kyverno.rules.request import Request

@@ -28,10 +28,10 @@ from replay.kube.admissionregistration import (
     WebhookConfiguration,
 )
 from replay.kube.discovery import Discovery, builtin_discovery
-from replay.kube.engine_policy import is_webhook_of_kyverno
 from replay.kyverno.cel.autogen import generated_specs
 from replay.kyverno.cel.spec import is_cel_object, native_policy
 from replay.kyverno.configuration import Configuration, configuration_of
+from replay.kyverno.naming import is_webhook_of_kyverno
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.autogen import compute_rules
 from replay.kyverno.rules.go_value import as_map

@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from replay.kube.discovery import Discovery
-from replay.kube.engine_policy import policy_name, rule_name
+from replay.kube.engine_policy import policy_name
 from replay.kube.gvk import GroupVersionKind
+from replay.kyverno.naming import rule_name
 from replay.kyverno.rules.go_value import as_map
 
 

@@ -1,4 +1,4 @@
-"""Objects of policy engines in a set. The webhooks of Gatekeeper and Kyverno decide with them.
+"""Objects of policy engines in a set. The webhooks of their engines decide with them.
 
 They are in the engine's directory, in `api/`, or among the other manifests of a set that is one directory or file.
 """
@@ -6,7 +6,7 @@ They are in the engine's directory, in `api/`, or among the other manifests of a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources, Origin
-from replay.kube.engine_policy import ENGINES, concerns, function_of, is_of_engine
+from replay.kube.engine_policy import ENGINES, PolicyEngine, concerns, function_of, is_of_engine
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.documents import (
     DirectoryDocuments,
@@ -32,15 +32,17 @@ from replay.manifests.read.node import Node
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 ENGINE_DIRECTORIES: Final = tuple(engine.name for engine in ENGINES)
-CONFIGURATION: Final = "kyverno"
-"""Name of the ConfigMap that configures Kyverno."""
+_CONFIGURATIONS: Final = tuple(engine.configuration for engine in ENGINES if engine.configuration)
+"""Names of the ConfigMaps that configure engines."""
 _API_VERSION = re.compile(
     rb"""^\s*(?:-\s+|\{\s*|.*[,{]\s*)?["']?apiVersion["']?\s*:\s*["']?([\w.-]*/?\w+)""", re.MULTILINE
 )
 _CONFIG_MAP = re.compile(rb"""^["']?kind["']?\s*:\s*["']?ConfigMap\b""", re.MULTILINE)
 _LIST = re.compile(rb"""^["']?kind["']?\s*:\s*["']?List\b""", re.MULTILINE)
 _CONFIGURATION = re.compile(
-    rb"""^\s+["']?name["']?\s*:\s*["']?kyverno["']?\s*(?:#.*)?$|\{name: kyverno\b""", re.MULTILINE
+    rb"""^\s+["']?name["']?\s*:\s*["']?(?:%(names)b)["']?\s*(?:#.*)?$|\{name: (?:%(names)b)\b"""
+    % {b"names": "|".join(_CONFIGURATIONS).encode()},
+    re.MULTILINE,
 )
 
 
@@ -51,7 +53,9 @@ def is_engine_object(value: JSON) -> bool:
     version = str(value.get("apiVersion"))
     if version == "v1":
         metadata = value.get("metadata")
-        return value.get("kind") == "ConfigMap" and isinstance(metadata, dict) and metadata.get("name") == CONFIGURATION
+        return (
+            value.get("kind") == "ConfigMap" and isinstance(metadata, dict) and metadata.get("name") in _CONFIGURATIONS
+        )
     return _is_of_engine(version)
 
 
@@ -197,15 +201,53 @@ def differing_webhooks(one: ManifestSet, other: ManifestSet) -> frozenset[str]:
 
 
 def with_engines(manifests: ManifestSet, objects: Iterable[JSON], version: KubernetesVersion) -> ManifestSet:
-    """Return a set with objects of policy engines, and with what each engine registers or generates from them."""
+    """Return a set with objects of policy engines, and with what each engine registers and generates from them."""
     own = tuple(objects)
-    if not own:
-        return manifests
-    manifests = replace(manifests, engine_objects=own)
+    manifests = replace(manifests, engine_objects=own) if own else manifests
+    present = [engine for engine in ENGINES if any(is_of_engine(value, engine) for value in own)]
+    for engine in present:
+        manifests = function_of(engine.registration)(manifests, version)
     for engine in ENGINES:
-        if any(is_of_engine(value, engine) for value in own):
-            manifests = function_of(engine.registration)(manifests, version)
+        # A cluster may show policies that an engine generated, without the objects that it generated them from.
+        if engine.generated and (engine in present or _takes_parameters(manifests, engine)):
+            manifests = function_of(engine.generated)(manifests, version)
     return manifests
+
+
+def _takes_parameters(manifests: ManifestSet, engine: PolicyEngine) -> bool:
+    """Return whether a native policy takes objects of an engine as parameters."""
+    kinds = (each.param_kind for each in manifests.policies if each.param_kind is not None)
+    return any(engine.group.match(kind.api_version) for kind in kinds)
+
+
+class Reported(Struct, frozen=True):
+    """Policy or rule that an existing object violates or that cannot be evaluated. `unknown` is the reason if undetermined."""
+
+    policy: str
+    message: str
+    is_error: bool = False
+    unknown: str = ""
+
+
+class Migrated(Struct, frozen=True):
+    """Rule with its CEL policies, or the reason why there are none. Pod controllers need policies of their own."""
+
+    policy: str
+    rule: str
+    policies: tuple[dict[str, Any], ...] = ()
+    reason: str = ""
+
+
+class TwoSources(NamedTuple):
+    """Objects of a set by the source that decides, the names of the templates that have both, and who decides a request.
+
+    A decider gets the objects, those of a cluster, and yields from a request what `replay plugin` writes.
+    """
+
+    rego: tuple[JSON, ...]
+    cel: tuple[JSON, ...]
+    templates: tuple[str, ...]
+    decider: Callable[[Iterable[JSON], Iterable[JSON]], Callable[[Mapping[str, JSON]], dict[str, Any]]]
 
 
 DENIES_ALREADY: Final = "`{}` denies already: `replay lookup` shows whom"

@@ -29,7 +29,6 @@ from replay.manifests.engine_object import (
     with_engines,
 )
 from replay.manifests.finding import Finding
-from replay.manifests.generated_policy import with_generated_policies
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER, PluginName
@@ -97,7 +96,7 @@ class SetObjects(Struct, frozen=True):
         manifests = manifest_set_from_objects(self.static, api, hashes=self.hashes, origins=self.origins)
         manifests = self.server.completed(manifests, version)
         manifests = replace(manifests, objects=(*manifests.objects, *self.others), removed=self.removed)
-        return with_generated_policies(with_engines(manifests, self._engine(cluster), version), version)
+        return with_engines(manifests, self._engine(cluster), version)
 
     def _engine(self, api_objects: Iterable[JSON]) -> tuple[JSON, ...]:
         """Return the objects of policy engines. Those of the cluster are used if the set has none of its own."""

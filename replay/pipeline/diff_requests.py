@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -28,13 +29,11 @@ from replay.compare.policy_pairs import (
     paired,
 )
 from replay.errors import ReplayError, reason_of
-from replay.gatekeeper.engine import GatekeeperEngine
-from replay.gatekeeper.suite import TwoSources, two_sources
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import builtin_discovery
-from replay.kube.engine_policy import ENGINES, VALIDATION, engine_policies, function_of, is_of_engine, policy_names
-from replay.manifests.engine_object import engine_documents
+from replay.kube.engine_policy import ENGINES, engine_policies, engine_with, function_of, is_of_engine, policy_names
+from replay.manifests.engine_object import TwoSources, engine_documents
 from replay.manifests.set_loader import load_manifest_set
 from replay.pipeline.options import Options
 from replay.pipeline.plugin import engine_cases
@@ -57,7 +56,7 @@ _OF_PODS: Final = frozenset(
         *("/replicationcontrollers", "/pods/ephemeralcontainers"),
     }
 )
-"""Resources that count as pods in a policy for pods: it may name them, or leave them to Kyverno."""
+"""Resources that count as pods in a policy for pods: it may name them, or leave them to its engine."""
 
 
 def matched_resources(manifests: ManifestSet) -> dict[str, frozenset[str]]:
@@ -164,7 +163,7 @@ def _witness(value: Mapping[str, Any], message: str) -> DifferingRequest:
     return DifferingRequest(value["auditID"], f"{value['operation']} {kind} {name} by {value['user']}", message)
 
 
-_DENIED_BY: Final = f'admission webhook "{VALIDATION}" denied the request: '
+_DENIED_BY: Final = re.compile(r'admission webhook "[^"]*" denied the request: ')
 
 
 def compare_sources(
@@ -176,7 +175,7 @@ def compare_sources(
     """
     if not path.exists():
         raise ReplayError("no such file or directory", path=str(path))
-    sources = two_sources((each.value for each in engine_documents(path)), str(path))
+    sources = function_of(engine_with("sources").sources)((each.value for each in engine_documents(path)), str(path))
     has_log = bool(scenario.logs or scenario.store is not None)
     if not has_log and not cases:
         raise ReplayError("no requests: give a log after the template, or AdmissionRequests with --cases")
@@ -194,9 +193,10 @@ def _of_log(sources: TwoSources, scenario: Scenario, options: Options, progress:
     with scratch() as directory:
         sides = [directory / "rego", directory / "cel"]
         for side, objects in zip(sides, (sources.rego, sources.cel), strict=True):
-            (side / "gatekeeper").mkdir(parents=True)
+            own = side / engine_with("sources").name
+            own.mkdir(parents=True)
             text = "---\n".join(f"{json.dumps(each)}\n" for each in objects)
-            (side / "gatekeeper" / "objects.yaml").write_text(text, "utf-8")
+            (own / "objects.yaml").write_text(text, "utf-8")
         outcomes = directory / "outcomes.jsonl"
         asked = replace(scenario, current=sides[0], candidate=sides[1], add=())
         run(asked, replace(options, outcomes=outcomes), progress)
@@ -218,17 +218,17 @@ def _of_line(value: Mapping[str, Any]) -> SourceAnswers:
 
 def _messages(denials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the client's messages. All denials of one webhook share a message."""
-    return tuple(dict.fromkeys(str(each["message"]).removeprefix(_DENIED_BY) for each in denials))
+    return tuple(dict.fromkeys(_DENIED_BY.sub("", str(each["message"]), count=1) for each in denials))
 
 
 def _of_cases(sources: TwoSources, cases: Sequence[Path], cluster: Sequence[JSON]) -> Iterator[SourceAnswers]:
     """Yield the answers for the validating requests of cases."""
-    rego, cel = (GatekeeperEngine(objects, cluster) for objects in (sources.rego, sources.cel))
+    deciders = [sources.decider(objects, cluster) for objects in (sources.rego, sources.cel)]
     for path in cases:
         for case in engine_cases(path):
             if case.validating is None:
                 continue
-            lines = [engine.results(None, case.validating) for engine in (rego, cel)]
+            lines = [decide(case.validating) for decide in deciders]
             unknown = next((str(line["undetermined"][0]) for line in lines if "undetermined" in line), "")
             said = [() if unknown else _denials(line["validate"]) for line in lines]
             yield SourceAnswers(case.id, _described(case.validating), said[0], said[1], unknown)

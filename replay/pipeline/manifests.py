@@ -20,6 +20,7 @@ from replay.json import JSON
 from replay.kcp.shard.folder import ShardFolders, load_shard, snapshot_of, union
 from replay.kcp.shard.layout import is_by_workspace
 from replay.kube.admissionregistration import ManifestSet, Sets
+from replay.kube.engine_policy import ENGINES, function_of
 from replay.kube.gvk import split_api_version
 from replay.kube.overlay import GroupKind
 from replay.kube.schema import CRD
@@ -226,6 +227,29 @@ def _by_workspace(scenario: Scenario) -> Manifests:
         candidate,
         folders=folders,
     )
+
+
+def with_provider_answers(manifests: Manifests, options: Sequence[str]) -> tuple[Manifests, list[str]]:
+    """Return the sets with recorded answers of what their engines ask, and the options that name nothing of the kind.
+
+    Raise ReplayError for a bad file.
+    """
+    objects = [value for each in manifests.sets for value in each.engine_objects]
+    answers, left = list[JSON](), list(options)
+    for engine in ENGINES:
+        if engine.providers:
+            own, left = function_of(engine.providers)(objects, left)
+            answers += own
+    if not answers:
+        return manifests, left
+
+    def answering(manifest_set: ManifestSet | None) -> ManifestSet | None:
+        if manifest_set is None or not manifest_set.engine_objects:
+            return manifest_set
+        return replace(manifest_set, engine_objects=(*manifest_set.engine_objects, *answers))
+
+    current, candidate = answering(manifests.current), answering(manifests.candidate)
+    return replace(manifests, current=current, candidate=candidate), left
 
 
 def deciding_kinds(sets: Iterable[ManifestSet]) -> frozenset[GroupKind]:

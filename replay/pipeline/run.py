@@ -44,7 +44,7 @@ from replay.pipeline.facts import (
     webhooks_not_called,
 )
 from replay.pipeline.log import filled
-from replay.pipeline.manifests import Manifests, manifests_of, set_files
+from replay.pipeline.manifests import Manifests, manifests_of, set_files, with_provider_answers
 from replay.pipeline.options import Options
 from replay.pipeline.outage import outage_of
 from replay.pipeline.process.reading import AheadReading
@@ -68,7 +68,6 @@ from replay.pipeline.replay.merge import (
 )
 from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history, with_ledger
-from replay.pipeline.replay.provider import with_provider_answers
 from replay.pipeline.replay.reach import LogAnswers, unlike
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers, webhook_answers

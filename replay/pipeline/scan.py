@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,7 +15,6 @@ from msgspec.structs import replace
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.admission.mutating.object_patcher import ObjectPatchers
-from replay.admission.webhook.engine import engines_of
 from replay.audit.ingest import Progress
 from replay.audit.part import user_info_from_json
 from replay.audit.store import Store
@@ -27,12 +27,12 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import APIResource
+from replay.kube.engine_policy import ENGINES, function_of
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.redact import Redactor
 from replay.kube.schema import Schemas
-from replay.kyverno.backend import Kyverno
-from replay.kyverno.background import BackgroundScan
+from replay.manifests.engine_object import Reported
 from replay.pipeline.log import store_of
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.project.format import CaseOperation
@@ -167,20 +167,18 @@ class _Scanner(Struct, frozen=True, dict=True):
         return Chain(sets, self.manifests.version, self._cluster.discovery, self._schemas, authorizer=RBACAuthorizer)
 
     @cached_property
-    def _in_background(self) -> tuple[BackgroundScan | None, BackgroundScan | None]:
-        """Return the background scan of each set, or None for a baseline without policies to scan with."""
-        scans: list[BackgroundScan | None] = []
-        for manifests in (self.manifests.current, self.manifests.candidate):
-            engines = engines_of(manifests) if manifests is not None else ()
-            kyverno = next((each for each in engines if isinstance(each, Kyverno)), None)
-            if kyverno is None:
-                scans.append(None)
-                continue
-            patchers = ObjectPatchers(self._schemas)
-            scans.append(BackgroundScan(kyverno, self._lister, self._cluster.discovery, patchers) or None)
-        if scans[1] is None:
-            raise ReplayError("the candidate holds no policy of Kyverno that scans in the background", path="--as")
-        return scans[0], scans[1]
+    def _in_background(self) -> list[list[Any]]:
+        """Return the background scans of each set: one for each engine that has policies to scan with."""
+        scanning = [engine for engine in ENGINES if engine.background]
+        seen = self._lister, self._cluster.discovery, ObjectPatchers(self._schemas)
+        scans = [
+            [scan for engine in scanning if (scan := function_of(engine.background)(manifests, *seen)) is not None]
+            for manifests in (self.manifests.current or ManifestSet(), self.manifests.candidate or ManifestSet())
+        ]
+        if not scans[1]:
+            names = " or ".join(engine.title for engine in scanning)
+            raise ReplayError(f"the candidate holds no policy of {names} that scans in the background", path="--as")
+        return scans
 
     @cached_property
     def _owners(self) -> Owners:
@@ -285,9 +283,9 @@ class _Scanner(Struct, frozen=True, dict=True):
         return CaseAttributes(original, validated, is_stated=False, namespace=None)
 
 
-def _reported(scan: BackgroundScan | None, obj: JSON, served: APIResource) -> Decision:
-    """Return the report of a background scan as a decision. Each violation takes the place of a denial."""
-    reported = scan.reported(obj, served) if scan is not None else []
+def _reported(scans: Iterable[Any], obj: JSON, served: APIResource) -> Decision:
+    """Return the reports of background scans as a decision. Each violation takes the place of a denial."""
+    reported: list[Reported] = [each for scan in scans for each in scan.reported(obj, served)]
     denials = tuple(
         Denial(each.policy, "", None, each.message, "", 0, is_error=each.is_error)
         for each in reported

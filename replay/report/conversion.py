@@ -7,8 +7,8 @@ from pathlib import Path
 
 from replay.case.exported import yaml_text
 from replay.json import JSON
-from replay.kyverno.migrate.rule import Migrated
 from replay.manifests.convert import Conversion
+from replay.manifests.engine_object import Migrated
 from replay.report.render.document import inert, plural
 
 

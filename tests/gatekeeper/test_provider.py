@@ -11,8 +11,7 @@ from replay.errors import ReplayError
 from replay.gatekeeper.engine import GatekeeperEngine
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.pipeline.manifests import Manifests
-from replay.pipeline.replay.provider import with_provider_answers
+from replay.pipeline.manifests import Manifests, with_provider_answers
 
 REGO = """\
 package signed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from replay.kyverno.migrate.rule import Migrated
+from replay.manifests.engine_object import Migrated
 from replay.report.conversion import migration_summary
 
 _OUT = Path("cel.yaml")

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay.gatekeeper.constraint import Match, Matchable, MatchError, NotKnownError, group_of, match_of
+from replay.gatekeeper.constraint import Match, Matchable, MatchError, NotKnownError, match_of
 from replay.gatekeeper.mutation.location import (
     MUST_NOT_EXIST,
     FieldNode,
@@ -24,6 +24,7 @@ from replay.gatekeeper.mutation.walk import LocationWalk, MutationError, Setter,
 from replay.gatekeeper.template import RefusedError
 from replay.go.format import quote
 from replay.json import JSON
+from replay.kube.engine_policy import group_of
 from replay.kube.json_patch import diff
 
 # Schemas that mutators imply, and conflicts between them (`gatekeeper/pkg/mutation/schema`).

@@ -40,6 +40,7 @@ from replay.kyverno.rules.substitution import VARIABLES
 from replay.kyverno.rules.validate import allows_existing_violations, is_enforced
 from replay.kyverno.rules.webhook import enforces
 from replay.kyverno.wildcard import kinds_of, parse_kind_selector
+from replay.manifests.engine_object import Migrated
 
 # `foreach` of validating rules as CEL: some element of a list violates (see `replay.kyverno.rules.validate`).
 # Kyverno stops at the first element that violates or cannot be evaluated. Both deny if `failurePolicy` is Fail.
@@ -131,15 +132,6 @@ _UNSAID_VALIDATIONS = (
     ("manifests", "it verifies the signature of a manifest"),
     ("assert", "it has an assertion tree"),
 )
-
-
-class Migrated(Struct, frozen=True):
-    """Rule with its CEL policies, or the reason why there are none. Pod controllers need policies of their own."""
-
-    policy: str
-    rule: str
-    policies: tuple[dict[str, Any], ...] = ()
-    reason: str = ""
 
 
 class _CelRule(Struct, frozen=True):

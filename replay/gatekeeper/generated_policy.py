@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
+from replay.gatekeeper.naming import VALIDATION
 from replay.go.format import quote
 from replay.json import JSON
 from replay.kube.admissionregistration import (
@@ -24,7 +25,6 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
-from replay.kube.engine_policy import VALIDATION
 from replay.manifests.api_object import defaulted_api_objects
 from replay.manifests.manifest_set import label_selector, manifest_set_from_objects
 from replay.manifests.validation import validate

@@ -17,7 +17,6 @@ from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.manifests.api_object import defaulted_api_objects
 from replay.manifests.engine_object import with_engines
-from replay.manifests.generated_policy import with_generated_policies
 from replay.manifests.manifest_set import manifest_set_from_objects
 
 VAP = {"name": "vap.k8s.io"}
@@ -62,7 +61,7 @@ EARLIER = {
 
 def made(*objects: JSON, cluster: tuple[JSON, ...] = ()) -> ManifestSet:
     manifests = manifest_set_from_objects((), list(defaulted_api_objects(cluster, NEWEST)))
-    return with_generated_policies(with_engines(manifests, objects, NEWEST), NEWEST)
+    return with_engines(manifests, objects, NEWEST)
 
 
 DENY, AUDIT = ("gatekeeper-bad-c", ("Deny",)), ("gatekeeper-bad-c", ("Audit",))
