@@ -31,9 +31,10 @@ class PoliciesOfOthers(Struct, frozen=True):
 
 
 class PolicyLoader(Struct):
-    """Loader of the policies of cases. It loads each set once."""
+    """Loader of the policies of cases. It loads each set once. `paths` are the policies of cases that name none."""
 
     version: KubernetesVersion = NEWEST
+    paths: tuple[Path, ...] = ()
     _objects: dict[tuple[str, ...], SetObjects] = field(default_factory=dict)
     _sets: dict[tuple[tuple[str, ...], bytes], ManifestSet] = field(default_factory=dict)
     _of_others: dict[bytes, PoliciesOfOthers] = field(default_factory=dict)

@@ -41,11 +41,12 @@ def export(
 
     The written form is decided once more before it is saved. A form that cannot hold the decision is refused, with the reason.
     """
+    from replay.case.form.table import BY_NAME
     from replay.cli.progress import progress_on
     from replay.pipeline.export import ExportOptions, export_request
     from replay.pipeline.whole_file import write_files
 
-    is_directory = form in (CaseForm.KAT, CaseForm.KYVERNO, CaseForm.GATOR)
+    is_directory = form in BY_NAME and BY_NAME[form].is_directory
     if is_directory and out is None:
         raise ReplayError(f"--form {form.value} makes several files: give --out with a directory")
     if minimise and form is CaseForm.KUBECTL:

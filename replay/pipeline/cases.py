@@ -13,20 +13,12 @@ from replay.case.case import CannotRunError, Case, CaseError, CaseFile, EngineCa
 from replay.case.coverage import CaseCoverage
 from replay.case.decide import CaseDecider
 from replay.case.difference import differences
-from replay.case.find import SUPPORTED, UnreadableCases, UnsupportedTests, find_cases
+from replay.case.find import UnreadableCases, UnsupportedTests, find_cases
+from replay.case.form.table import BY_NAME, SUPPORTED
 from replay.case.policies import PolicyLoader
 from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Status, by_minor, not_run_text
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import UNFORESEEN
-
-NO_CASES = {
-    "gator": "gator suite without a native policy or ConstraintTemplate",
-    "kyverno": "kyverno test without a result",
-    "kat": "kat directory without a test",
-    "kubescape": "kubescape file without a test",
-    "replay": "file of cases without a case",
-}
-"""Names of files of each form that contain no case."""
 
 
 class CaseOptions(Struct, frozen=True, kw_only=True):
@@ -52,13 +44,13 @@ def run_tests(options: CaseOptions) -> CaseReport:
 
 
 def _run_on(version: KubernetesVersion, options: CaseOptions) -> CaseReport:
-    loader, decider = PolicyLoader(version), CaseDecider(version)
+    loader, decider = PolicyLoader(version, options.policies), CaseDecider(version)
     coverage = CaseCoverage() if options.coverage else None
     results: list[CaseResult] = []
     forms: Counter[str] = Counter()
     not_run: Counter[str] = Counter()
     files = {str(path) for path in options.policies}
-    for source in find_cases(options.paths, loader, options.policies):
+    for source in find_cases(options.paths, loader):
         if isinstance(source, UnsupportedTests):
             not_run[source.kind] += 1
             continue
@@ -68,7 +60,7 @@ def _run_on(version: KubernetesVersion, options: CaseOptions) -> CaseReport:
             forms[source.form] += len(results_of_file)
             files.update(source.files)
             if not source.cases:
-                not_run[NO_CASES.get(source.form, source.form)] += 1
+                not_run[BY_NAME[source.form].empty] += 1
         else:
             files.add(source.path)
     if not results:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import base64
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -26,12 +25,8 @@ from replay.case.decide import CaseDecider
 from replay.case.difference import differences, plain
 from replay.case.document import CaseDocument
 from replay.case.exported import Exported, UnrepresentableError, case_text
-from replay.case.form.gator import gator_files
-from replay.case.form.kat import kat_files
-from replay.case.form.kubectl import kubectl_command
-from replay.case.form.kyverno import kyverno_files
 from replay.case.form.own import read_document
-from replay.case.form.review import review
+from replay.case.form.table import BY_NAME
 from replay.case.policies import PolicyLoader, is_policy
 from replay.case.recorded import RecordingLister, minimised, recording
 from replay.cellib.version import KubernetesVersion
@@ -264,7 +259,7 @@ class ExportOptions(Struct, frozen=True, kw_only=True):
 
 
 def export_request(scenario: Scenario, options: ExportOptions, progress: Progress) -> Mapping[str, str]:
-    """Return the files by name: a directory for kat, kyverno and gator, a single file for other forms.
+    """Return the files by name: several for some forms, a single one for others.
 
     Raise ReplayError for an unknown request, or one that the form cannot express.
     """
@@ -297,21 +292,16 @@ def title(request: ReplayRequest) -> str:
     return f"{attributes.operation.value} {resource} {name} by {attributes.user_info.username}"
 
 
-_FILES: Mapping[CaseForm, Callable[[Exported], Mapping[str, str]]] = {
-    CaseForm.KAT: kat_files,
-    CaseForm.KYVERNO: kyverno_files,
-    CaseForm.GATOR: gator_files,
-}
-_READ_AGAIN = (CaseForm.REVIEW, *_FILES)
-
-
-def written(exported: Exported, case: dict[str, JSON], form: CaseForm, beside: Path | None = None) -> Mapping[str, str]:
-    """Return a form's files. Raise UnrepresentableError if it cannot hold the case.
+def written(exported: Exported, case: dict[str, JSON], name: CaseForm, beside: Path | None = None) -> Mapping[str, str]:
+    """Return the files of a form. Raise UnrepresentableError if it cannot hold the case.
 
     Forms of other tools are read again and decided by their rules.
     """
-    files = _written(exported, case, form, beside)
-    if form in _READ_AGAIN:
+    form = BY_NAME.get(name)
+    if form is None or form.files is None:
+        return {"case.yaml": case_text(exported, case, beside)}
+    files = form.files(exported)
+    if form.read is not None:
         with TemporaryDirectory(prefix="replay-") as directory:
             write_files(Path(directory), files, "the case")
             policies = tuple(map(Path, exported.policy_paths))
@@ -320,16 +310,6 @@ def written(exported: Exported, case: dict[str, JSON], form: CaseForm, beside: P
             if result.lines:
                 raise UnrepresentableError(f"this form cannot hold the case: {result.lines[0]}")
     return files
-
-
-def _written(exported: Exported, case: dict[str, JSON], form: CaseForm, beside: Path | None) -> Mapping[str, str]:
-    if form in _FILES:
-        return _FILES[form](exported)
-    if form is CaseForm.REVIEW:
-        return {"review.json": orjson.dumps(review(exported), option=orjson.OPT_INDENT_2).decode() + "\n"}
-    if form is CaseForm.KUBECTL:
-        return {"repeat.sh": kubectl_command(exported)}
-    return {"case.yaml": case_text(exported, case, beside)}
 
 
 _CANDIDATE = 1

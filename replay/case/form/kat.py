@@ -89,6 +89,12 @@ def is_kat(directory: Path) -> bool:
     return any(each.name.endswith(_INPUTS) for each in tests.iterdir())
 
 
+def tested_directory(path: Path) -> Path | None:
+    """Return the directory of kat's form whose tests are at a path: the path itself, or its parent. None if there is none."""
+    directory = path.parent if path.name == TESTS and is_kat(path.parent) else path
+    return directory if is_kat(directory) else None
+
+
 def _is_policy(path: Path) -> bool:
     named = path.name in POLICY_FILES or path.name in BINDING_FILES or path.name.endswith(_POLICY_SUFFIXES)
     return named and path.is_file()

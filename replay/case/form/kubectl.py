@@ -19,6 +19,11 @@ _END = "EOF"
 _SYSTEM_FIELDS = ("uid", "creationTimestamp", "resourceVersion", "generation", "managedFields", "selfLink")
 
 
+def kubectl_files(exported: Exported) -> dict[str, str]:
+    """Return a script of the command, by name."""
+    return {"repeat.sh": kubectl_command(exported)}
+
+
 def kubectl_command(exported: Exported) -> str:
     """Return the command, with the object as its standard input.
 

@@ -91,24 +91,22 @@ def is_own(value: JSON) -> bool:
     return isinstance(value, dict) and value.get("kind") == KIND and str(value.get("apiVersion")).startswith("replay/")
 
 
-def read_own(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...] = ()) -> CaseFile:
-    """Return the cases of a file. `policy_paths` are the policies of cases that name none.
+def read_own(path: Path, policies: PolicyLoader) -> CaseFile:
+    """Return the cases of a file.
 
     Raises CaseError if the file as a whole cannot be used. A single case that cannot be used is `Unusable`.
     """
     cases: list[Case | Unusable] = []
     files = {str(path)}
     for document in read_documents(path):
-        reader = _Reader(document, policies, policy_paths, files)
+        reader = _Reader(document, policies, files)
         cases.extend(reader.cases())
     return CaseFile(str(path), FORM, tuple(cases), tuple(sorted(files)))
 
 
-def read_document(
-    document: CaseDocument, policies: PolicyLoader, policy_paths: tuple[Path, ...] = ()
-) -> list[Case | Unusable]:
+def read_document(document: CaseDocument, policies: PolicyLoader) -> list[Case | Unusable]:
     """Return the cases of one document. Raises CaseError for errors that concern all of them."""
-    return list(_Reader(document, policies, policy_paths, set()).cases())
+    return list(_Reader(document, policies, set()).cases())
 
 
 class _Reader(Struct, frozen=True):
@@ -116,7 +114,6 @@ class _Reader(Struct, frozen=True):
 
     document: CaseDocument
     policies: PolicyLoader
-    policy_paths: tuple[Path, ...]
     files: set[str]
 
     def cases(self) -> Iterator[Case | Unusable]:
@@ -156,7 +153,7 @@ class _Reader(Struct, frozen=True):
 
     def _policies(self, fields: Fields, through_api: list[JSON]) -> ManifestSet:
         named = tuple(self._beside(text) for text in fields.texts("policies"))
-        paths = named or self.policy_paths
+        paths = named or self.policies.paths
         if not paths and not through_api:
             raise fields.error("policies", "names nothing: give paths beside this file, or --policies")
         for path in paths:

@@ -39,25 +39,22 @@ def is_review(value: JSON) -> bool:
     return all(isinstance(value.get(name), dict) for name in ("request", "response"))
 
 
-def read_reviews(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -> CaseFile:
-    """Return the reviews of a file.
-
-    `policy_paths` are the deciding policies. Raises CaseError for a file that cannot be read.
-    """
-    cases = tuple(_read(each, policies, policy_paths) for each in read_documents(path) if is_review(each.value))
+def read_reviews(path: Path, policies: PolicyLoader) -> CaseFile:
+    """Return the reviews of a file. Raises CaseError for a file that cannot be read."""
+    cases = tuple(_read(each, policies) for each in read_documents(path) if is_review(each.value))
     return CaseFile(str(path), FORM, cases, (str(path),))
 
 
-def _read(document: CaseDocument, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -> Case | Unusable:
+def _read(document: CaseDocument, policies: PolicyLoader) -> Case | Unusable:
     try:
-        if not policy_paths:
+        if not policies.paths:
             raise document.error("", "an AdmissionReview names no policies: give --policies")
-        return _case(document, policies, policy_paths)
+        return _case(document, policies)
     except CaseError as error:
         return Unusable(str(document.value["request"].get("uid") or ""), error)
 
 
-def _case(document: CaseDocument, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -> Case:
+def _case(document: CaseDocument, policies: PolicyLoader) -> Case:
     request, response = document.value["request"], document.value["response"]
     if request.get("operation") not in OPERATIONS:
         raise document.error("request.operation", f"is to be one of {', '.join(sorted(OPERATIONS))}")
@@ -79,7 +76,7 @@ def _case(document: CaseDocument, policies: PolicyLoader, policy_paths: tuple[Pa
             old_object=request.get("oldObject"),
             validated_object=request.get("object"),
         ),
-        manifests=policies.load(policy_paths),
+        manifests=policies.load(policies.paths),
         expected=_expectation(document, response),
         strict=False,
     )
@@ -117,6 +114,11 @@ def _patch(document: CaseDocument, text: JSON) -> tuple[JSON, ...]:
 # parts are left out.
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
+
+
+def review_files(exported: Exported) -> dict[str, str]:
+    """Return the file of the review, by name."""
+    return {"review.json": orjson.dumps(review(exported), option=orjson.OPT_INDENT_2).decode() + "\n"}
 
 
 def review(exported: Exported) -> JSON:
