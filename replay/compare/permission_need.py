@@ -65,7 +65,7 @@ class _Needed(NamedTuple):
     others: frozenset[tuple[RBACKey, Subject]]
 
 
-class Needs(Struct):
+class PermissionNeeds(Struct):
     """The needed permissions of each binding and subject.
 
     `told` are grants by their name in a reason of the log. While RBAC was changing, the log shows more than its own

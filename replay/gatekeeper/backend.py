@@ -14,7 +14,7 @@ from replay.gatekeeper.engine import inventory_of_all, typed_namespace
 from replay.gatekeeper.naming import MUTATION, VALIDATION
 from replay.gatekeeper.policy_set import GatekeeperPolicies, Refusal
 from replay.gatekeeper.rego.value import UnknownValue, Value
-from replay.gatekeeper.webhook import Answer, mutate, validate
+from replay.gatekeeper.webhook import GatekeeperAnswer, mutate, validate
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing, PartialObject
@@ -161,7 +161,7 @@ def _user(attributes: Attributes) -> dict[str, JSON]:
     return {key: value for key, value in found.items() if value}
 
 
-def _denying(answer: Answer) -> tuple[str, ...]:
+def _denying(answer: GatekeeperAnswer) -> tuple[str, ...]:
     """Return the constraints that deny, ordered by name. The lines of the message begin with these names."""
     denying = {
         violation.constraint.key: violation.constraint.name
@@ -171,7 +171,7 @@ def _denying(answer: Answer) -> tuple[str, ...]:
     return tuple(sorted(denying, key=lambda key: (denying[key], key)))
 
 
-def _places(answer: Answer) -> dict[str, tuple[str, ...]]:
+def _places(answer: GatekeeperAnswer) -> dict[str, tuple[str, ...]]:
     """Return the places in their templates where constraints deny, by constraint."""
     found: dict[str, dict[str, None]] = {}
     for violation in answer.violations:
@@ -180,5 +180,5 @@ def _places(answer: Answer) -> dict[str, tuple[str, ...]]:
     return {key: tuple(places) for key, places in found.items()}
 
 
-def _patch(answer: Answer, request: Mapping[str, JSON]) -> tuple[JSON, ...]:
+def _patch(answer: GatekeeperAnswer, request: Mapping[str, JSON]) -> tuple[JSON, ...]:
     return () if answer.object is None else diff(request.get("object"), answer.object)

@@ -12,7 +12,7 @@ from replay.errors import ManifestError
 from replay.gatekeeper.constraint import stored
 from replay.gatekeeper.policy_set import GatekeeperPolicies
 from replay.gatekeeper.rego.value import UNDEFINED, Value
-from replay.gatekeeper.webhook import EMPTY_REQUEST, Answer, mutate, validate
+from replay.gatekeeper.webhook import EMPTY_REQUEST, GatekeeperAnswer, mutate, validate
 from replay.json import JSON
 from replay.kube.admission_request import PhaseRequests
 from replay.kube.json_patch import diff
@@ -143,7 +143,7 @@ class GatekeeperEngine:
         }
 
 
-def _line(answer: Answer, request: Mapping[str, JSON]) -> dict[str, Any]:
+def _line(answer: GatekeeperAnswer, request: Mapping[str, JSON]) -> dict[str, Any]:
     line: dict[str, Any] = {"allowed": answer.allowed}
     if answer.code:
         line["code"] = answer.code

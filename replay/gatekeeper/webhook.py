@@ -39,7 +39,7 @@ Namespaces = Callable[[str], JSON]
 """Function from a name to a namespace, None if there is none. Raises NotKnownError."""
 
 
-class Answer(Struct):
+class GatekeeperAnswer(Struct):
     """Answer of a webhook: allowed or not, with messages. `code` is 500 if the webhook fails."""
 
     allowed: bool = True
@@ -56,20 +56,20 @@ class Answer(Struct):
     """Changes by mutator."""
 
 
-def mutate(policies: GatekeeperPolicies, request: Mapping[str, JSON], namespaces: Namespaces) -> Answer:
+def mutate(policies: GatekeeperPolicies, request: Mapping[str, JSON], namespaces: Namespaces) -> GatekeeperAnswer:
     """Return the answer of the mutating webhook."""
     user = (request.get("userInfo") or {}).get("username") or ""
     operation, value = request.get("operation") or "", request.get("object")
     if user == SERVICE_ACCOUNT or operation not in OPERATIONS or _is_own(request) or not policies.mutates:
-        return Answer()
+        return GatekeeperAnswer()
     if not isinstance(value, dict) or not value.get("kind"):
-        return Answer(
+        return GatekeeperAnswer(
             allowed=False,
             code=500,
             message="unexpected end of JSON input" if value is None else "Object 'Kind' is missing",
         )
     if _is_excluded(policies, "mutation-webhook", request, value):
-        return Answer()
+        return GatekeeperAnswer()
     of_namespace = _is_of_namespace(request)
     name = "" if of_namespace else request.get("namespace") or ""
     try:
@@ -77,17 +77,19 @@ def mutate(policies: GatekeeperPolicies, request: Mapping[str, JSON], namespaces
         if name:
             namespace = namespaces(name)
             if namespace is None:
-                return Answer(allowed=False, code=500, message=f'namespaces "{name}" not found')
+                return GatekeeperAnswer(allowed=False, code=500, message=f'namespaces "{name}" not found')
         before = _in_namespace(value, name)
         after, patches = policies.mutation.mutate(before, namespace, ORIGINAL, str(operation))
     except MutationError as error:
-        return Answer(allowed=False, code=500, message=str(error))
+        return GatekeeperAnswer(allowed=False, code=500, message=str(error))
     except NotKnownError as error:
-        return Answer(undetermined=[("", str(error))])
+        return GatekeeperAnswer(undetermined=[("", str(error))])
     if after == before:
-        return Answer()
+        return GatekeeperAnswer()
     # The request's namespace was set for matching only. The patch must not contain it.
-    return Answer(object=_in_namespace(after, (value.get("metadata") or {}).get("namespace") or ""), patches=patches)
+    return GatekeeperAnswer(
+        object=_in_namespace(after, (value.get("metadata") or {}).get("namespace") or ""), patches=patches
+    )
 
 
 def _in_namespace(value: Mapping[str, JSON], namespace: str) -> dict[str, JSON]:
@@ -109,14 +111,14 @@ def validate(  # noqa: PLR0913, PLR0917 - the request, and what it meets
     inventory: Inventory,
     point: str = WEBHOOK,
     attributes: Attributes | None = None,
-) -> Answer:
+) -> GatekeeperAnswer:
     """Return the answer of the validating webhook, or of another enforcement point."""
     if (request.get("userInfo") or {}).get("username") == SERVICE_ACCOUNT or not policies.validates:
-        return Answer()
+        return GatekeeperAnswer()
     operation = str(request.get("operation") or "")
     raw = request.get("oldObject") if operation == "DELETE" else request.get("object")
     if isinstance(raw, dict) and _is_excluded(policies, "webhook", request, raw):
-        return Answer()
+        return GatekeeperAnswer()
     name = "" if _is_of_namespace(request) else request.get("namespace") or ""
     try:
         namespace = namespaces(name) if name else None
@@ -128,14 +130,14 @@ def validate(  # noqa: PLR0913, PLR0917 - the request, and what it meets
             request.pop("namespace", None)
         resultants = _expanded(policies, request, raw, namespace)
     except NotKnownError as error:
-        return Answer(undetermined=[("", str(error))])
+        return GatekeeperAnswer(undetermined=[("", str(error))])
     except (ExpansionError, MutationError, MatchError) as error:
         return _failed(f"unable to expand object: {error}")
     if operation == "DELETE" and raw is None:
         return _failed(
             f'error reviewing resource {request.get("name") or ""}: {TARGET}: target.HandleReview failed for target "{TARGET}": oldObject cannot be nil for DELETE operations\n'
         )
-    answer = Answer()
+    answer = GatekeeperAnswer()
     try:
         _add(answer, policies, reviewed_request(request, namespace, attributes), inventory, point)
     except ReviewError as error:
@@ -157,8 +159,8 @@ def validate(  # noqa: PLR0913, PLR0917 - the request, and what it meets
     return answer
 
 
-def _failed(message: str) -> Answer:
-    return Answer(allowed=False, code=500, message=message)
+def _failed(message: str) -> GatekeeperAnswer:
+    return GatekeeperAnswer(allowed=False, code=500, message=message)
 
 
 def _is_own(request: Mapping[str, JSON]) -> bool:
@@ -203,7 +205,7 @@ def _expanded(policies: GatekeeperPolicies, request: Mapping[str, JSON], raw: JS
 
 
 def _add(  # noqa: PLR0913, PLR0917 - what a review needs, and who generated the object
-    answer: Answer,
+    answer: GatekeeperAnswer,
     policies: GatekeeperPolicies,
     under: Review,
     inventory: Inventory,
@@ -226,7 +228,7 @@ def _add(  # noqa: PLR0913, PLR0917 - what a review needs, and who generated the
     ]
 
 
-def _set_messages(answer: Answer) -> None:
+def _set_messages(answer: GatekeeperAnswer) -> None:
     """Set the denials and warnings of all violations (`getValidationMessages`). An unknown action has no effect."""
     for violation in answer.violations:
         text = f"[{violation.constraint.name}] {violation.message}"

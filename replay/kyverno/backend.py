@@ -44,7 +44,7 @@ from replay.kyverno.rules.policy_check import policy_refusal
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import ERROR, FAIL, PASS, GoPanicError, UndeterminedError
 from replay.kyverno.rules.validate_cel import matches_cel
-from replay.kyverno.rules.webhook import Answer, RulePolicy, RuleWebhook
+from replay.kyverno.rules.webhook import RuleAnswer, RulePolicy, RuleWebhook
 
 _NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -428,7 +428,7 @@ def _denies(actions: Sequence[str]) -> bool:
     return not actions or "Deny" in actions
 
 
-def _answer_of_rules(answer: Answer) -> WebhookAnswer:
+def _answer_of_rules(answer: RuleAnswer) -> WebhookAnswer:
     """Return the answer with the denying rules, or with the patch of each rule."""
     if not answer.allowed:
         bad = (FAIL, ERROR)
@@ -443,7 +443,7 @@ def _answer_of_rules(answer: Answer) -> WebhookAnswer:
     return WebhookAnswer(allowed=True, patch=answer.patch, warnings=answer.warnings, mutated=tuple(mutated))
 
 
-def _refusal(answer: Answer | CELAnswer, policies: Iterable[str]) -> WebhookAnswer:
+def _refusal(answer: RuleAnswer | CELAnswer, policies: Iterable[str]) -> WebhookAnswer:
     """Return a refusal as Kyverno's handlers write it: without code and reason (`pkg/utils/admission/response.go`)."""
     names = tuple(dict.fromkeys(policies))
     return WebhookAnswer(status={"message": answer.message}, warnings=answer.warnings, policies=names)

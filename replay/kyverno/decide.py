@@ -29,7 +29,7 @@ from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import GoPanicError, UndeterminedError
 from replay.kyverno.rules.validate_cel import matches_cel
-from replay.kyverno.rules.webhook import Answer, RuleWebhook, shown_rules
+from replay.kyverno.rules.webhook import RuleAnswer, RuleWebhook, shown_rules
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.documents import Unreadable, split_documents
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
@@ -206,7 +206,7 @@ def _cel_result(result: CELResult) -> dict[str, JSON]:
     return {**line, "properties": dict(result.properties)} if result.properties else line
 
 
-def _phase(answer: Answer, *, with_results: bool = False) -> dict[str, JSON]:
+def _phase(answer: RuleAnswer, *, with_results: bool = False) -> dict[str, JSON]:
     line: dict[str, JSON] = {"allowed": answer.allowed}
     if answer.message:
         line["message"] = answer.message

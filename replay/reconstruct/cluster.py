@@ -98,7 +98,7 @@ class Cluster:
         for key_at_place in self._objects:
             self._keys.setdefault(key_at_place[:2], {}).setdefault(key_at_place, None)
         self._histories: dict[ObjectKey, History] = {}
-        self._listings: dict[tuple[GroupVersionKind, str | None], Listing] = {}
+        self._listings: dict[tuple[GroupVersionKind, str | None], ListedObjects] = {}
 
     def _crds(self) -> list[JSON]:
         """Return the CustomResourceDefinitions of the log, then those of the snapshot.
@@ -176,14 +176,14 @@ class Cluster:
         key = (kind.group, kind.kind, namespace, name)
         return self._history(key) if key in self._keys.get(key[:2], ()) else None
 
-    def listing(self, kind: GroupVersionKind, namespace: str | None) -> Listing:
+    def listing(self, kind: GroupVersionKind, namespace: str | None) -> ListedObjects:
         """Return the objects of a kind in a namespace. None means all namespaces."""
         # It is put back below, so that the first one is always the least recently used.
         listing = self._listings.pop((kind, namespace), None)
         if listing is None:
             # This is the order of etcd's keys, in which the server lists.
             keys = sorted((key for key in self.keys(kind) if namespace in (None, key[2])), key=lambda key: key[2:])
-            listing = Listing(keys, map(self._history, keys))
+            listing = ListedObjects(keys, map(self._history, keys))
             if len(self._listings) >= MOST_HISTORIES:
                 del self._listings[next(iter(self._listings))]
         self._listings[kind, namespace] = listing
@@ -281,7 +281,7 @@ def _by_object(records: Iterable[RequestRecord]) -> Writes:
 _CHANGING = "another request changed the object at the same time"
 
 
-class Listing:
+class ListedObjects:
     """The objects of a kind in one or all namespaces, listed once for all requests between two writes."""
 
     def __init__(self, keys: Sequence[ObjectKey], histories: Iterable[History]) -> None:

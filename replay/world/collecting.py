@@ -20,7 +20,7 @@ from replay.world.controller import NAMESPACE_CONTROLLER
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
-from replay.world.lookup import Lookups, WorldLister
+from replay.world.lookup import DifferingLookups, WorldLister
 from replay.world.namespace import NamespaceAt
 from replay.world.pod_validation import is_open
 from replay.world.result import DELETED, NOT_SENT, UNKNOWN, CausingRequest, RequestEnd, answered, label
@@ -42,7 +42,7 @@ class Collecting(NamedTuple):
     number: int | None
     namespace: NamespaceAt
     name: str
-    lookups: Lookups
+    lookups: DifferingLookups
     is_stopped: bool = False
     is_held: bool = False
     """True if finalizers keep the object in the log: it remains after the request, marked as being deleted."""
@@ -87,7 +87,9 @@ class Collector(Struct, frozen=True):
     steps: Sequence[RebuildStep]
     existence: Existence
 
-    def meeting(self, collection: Collection, uid: str, namespace: NamespaceAt, lookups: Lookups) -> Collecting:
+    def meeting(
+        self, collection: Collection, uid: str, namespace: NamespaceAt, lookups: DifferingLookups
+    ) -> Collecting:
         """Return the meeting of a collection request with the object that has `uid` in the log."""
         number = collection.items.get(uid)
         exchange = Exchange(collection.record, self.reconstructor.cluster.discovery)

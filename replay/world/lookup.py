@@ -37,7 +37,7 @@ _ESCAPE = "\\u"
 _PLAIN = re.compile(r"[\w.:-]+", re.ASCII)
 
 
-class Lookups(Struct, frozen=True, dict=True):
+class DifferingLookups(Struct, frozen=True, dict=True):
     """Looked-up objects that differ at one time (null if absent), and the request that caused it."""
 
     states: Mapping[ObjectKey, Known | Missing]
@@ -102,7 +102,7 @@ def _served(definition: Known | Missing) -> frozenset[str] | None:
     return frozenset(str(each.get("name")) for each in versions or () if isinstance(each, dict) and each.get("served"))
 
 
-SAME_LOOKUPS = Lookups({})
+SAME_LOOKUPS = DifferingLookups({})
 
 
 class LookupsInTime:
@@ -112,7 +112,7 @@ class LookupsInTime:
         """Start from `changes`; nothing is combined yet."""
         self._changes = changes
         self._places = sorted({change.place for changes_of_object in changes.values() for change in changes_of_object})
-        self._after: dict[int, Lookups] = {}
+        self._after: dict[int, DifferingLookups] = {}
 
     def __bool__(self) -> bool:
         """Return whether any object differs at any time."""
@@ -123,7 +123,7 @@ class LookupsInTime:
         """The objects that differ, with the times of their changes."""
         return self._changes
 
-    def at(self, seq: int) -> Lookups:
+    def at(self, seq: int) -> DifferingLookups:
         """Return the differing objects that a request with this sequence number finds."""
         passed = bisect_left(self._places, (seq, 0))
         lister = self._after.get(passed)
@@ -131,7 +131,7 @@ class LookupsInTime:
             lister = self._after[passed] = self._put_together(LogPosition(seq, 0))
         return lister
 
-    def _put_together(self, place: LogPosition) -> Lookups:
+    def _put_together(self, place: LogPosition) -> DifferingLookups:
         states: dict[ObjectKey, Known | Missing] = {}
         causing_request: CausingRequest | None = None
         for key, object_changes in self._changes.items():
@@ -143,7 +143,7 @@ class LookupsInTime:
                 causing_request = causing_request or next(
                     (branch.causing_request for branch in branches if branch.causing_request), None
                 )
-        return Lookups(states, causing_request) if states else SAME_LOOKUPS
+        return DifferingLookups(states, causing_request) if states else SAME_LOOKUPS
 
 
 class WorldLister:

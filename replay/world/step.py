@@ -26,7 +26,7 @@ from replay.reconstruct.request import Reached, ReplayRequest
 from replay.world.creation import uids_of_controllers
 from replay.world.existence import Existence, is_creation
 from replay.world.judge import ADMITTED, Judge, Judged
-from replay.world.lookup import SAME_LOOKUPS, Lookups, WorldLister
+from replay.world.lookup import SAME_LOOKUPS, DifferingLookups, WorldLister
 from replay.world.namespace import NamespaceAt
 from replay.world.patching import is_strategic_patch
 from replay.world.result import INVALID, Cause, CausingRequest, IsolatedEnd, answered, label
@@ -71,9 +71,9 @@ class WorldStep:
         """True if only the candidate's verdict about the log's own request is unknown."""
         self.owners: Sequence[str] | None = None
         """UIDs of the owners of the object that the request creates, None before they are looked up."""
-        self.lookups: Lookups = SAME_LOOKUPS
+        self.lookups: DifferingLookups = SAME_LOOKUPS
         """Differing objects that policies and authorizers look up."""
-        self.ending: Lookups | None = None
+        self.ending: DifferingLookups | None = None
         """Differing objects that may end the request before admission, None if there are none."""
         self.owner: OwnerChange | None = None
         """Change of an owner because of which a controller does not send the request."""

@@ -32,7 +32,7 @@ from replay.world.existence import Existence
 from replay.world.judge import Judge
 from replay.world.lookup import (
     SAME_LOOKUPS,
-    Lookups,
+    DifferingLookups,
     LookupsInTime,
 )
 from replay.world.namespace import NamespaceChanges, namespaces_at
@@ -105,7 +105,7 @@ class WalkContext(Struct, frozen=True):
     objects: LookupsInTime = field(default_factory=lambda: LookupsInTime({}))
     """Looked-up objects that differ, except namespaces."""
 
-    def lookups(self, record: RequestRecord) -> Lookups:
+    def lookups(self, record: RequestRecord) -> DifferingLookups:
         """Return the differing objects that a request looks up. In kcp workspaces none are followed."""
         if not self.objects or record.workspace:
             return SAME_LOOKUPS
@@ -394,7 +394,7 @@ class _ObjectWalk:
         is_let_in = record.seq not in self._around.barred and record.seq not in self._around.unknown
         return is_let_in and not named_uid(step.exchange) and not self._walker.judge.asks(record)
 
-    def _unlike(self, step: WorldStep, lookups: Lookups) -> RequestEnd | None:
+    def _unlike(self, step: WorldStep, lookups: DifferingLookups) -> RequestEnd | None:
         """Return how a request ends before admission, if differently from the log."""
         return lookups.end(step.record, step.log_lister, self._walker.authorizers)
 

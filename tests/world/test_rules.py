@@ -22,7 +22,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import GONE, Hole, Known
 from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import attempts, is_controller, retry_of
-from replay.world.lookup import Lookups, LookupsInTime, WorldLister
+from replay.world.lookup import DifferingLookups, LookupsInTime, WorldLister
 from replay.world.patching import after_patch_of
 from replay.world.result import ABSENT, CausingRequest, RequestEnd, answered
 from replay.world.server.answer import denied
@@ -455,7 +455,7 @@ def test_who_is_let_in_where_a_binding_is_another(
         user=UserInfo("jane"),
         annotations=orjson.dumps(told).decode(),
     )
-    found = Lookups({NAMED: state}).end(asked, ObjectTracker(objects), RBACAuthorizers())
+    found = DifferingLookups({NAMED: state}).end(asked, ObjectTracker(objects), RBACAuthorizers())
     assert (found.cause if found is not None else None) == expected
 
 
@@ -476,7 +476,7 @@ def test_whose_requests_may_end_otherwise_where_a_binding_differs(
     name: str, annotations: str | None, expected: bool
 ) -> None:
     key = (*NAMED[:3], name)
-    assert Lookups({key: GONE}).ends(record(verb="create", annotations=annotations)) is expected
+    assert DifferingLookups({key: GONE}).ends(record(verb="create", annotations=annotations)) is expected
 
 
 def test_what_a_lister_of_the_other_world_shows() -> None:
@@ -492,15 +492,15 @@ def test_a_resource_is_served_while_its_definition_is_there() -> None:
     asked = record(api_group="example.com", resource="widgets")
     key = ("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com")
     lister = ObjectTracker([])
-    assert Lookups({key: GONE}).end(asked, lister, RBACAuthorizers()) == ABSENT
-    assert Lookups({key: Missing("", "open")}).end(asked, lister, RBACAuthorizers()) is None
-    assert Lookups({}).end(asked, lister, RBACAuthorizers()) is None
+    assert DifferingLookups({key: GONE}).end(asked, lister, RBACAuthorizers()) == ABSENT
+    assert DifferingLookups({key: Missing("", "open")}).end(asked, lister, RBACAuthorizers()) is None
+    assert DifferingLookups({}).end(asked, lister, RBACAuthorizers()) is None
 
 
 def test_what_is_looked_up_at_a_time() -> None:
     changes = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE, CausingRequest("id", "x")),))]}
-    assert LookupsInTime(changes).at(5) == Lookups({})
-    assert LookupsInTime(changes).at(6) == Lookups({NAMED: GONE}, CausingRequest("id", "x"))
+    assert LookupsInTime(changes).at(5) == DifferingLookups({})
+    assert LookupsInTime(changes).at(6) == DifferingLookups({NAMED: GONE}, CausingRequest("id", "x"))
     open_ones = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE), Branch()))]}
     assert isinstance(LookupsInTime(open_ones).at(6).states[NAMED], Missing)
 

@@ -25,16 +25,16 @@ _ABSENT: Any = object()
 """The absence of a value on one side of a comparison. Null is a value."""
 
 
-class Comparison(NamedTuple):
+class FieldChanges(NamedTuple):
     """Removed, changed and added fields of an object."""
 
     removed: FieldSet
     modified: FieldSet
     added: FieldSet
 
-    def without(self, fields: FieldSet) -> Comparison:
+    def without(self, fields: FieldSet) -> FieldChanges:
         """Return the comparison without some fields and all fields below them."""
-        return Comparison(*(apart_from(each, fields) for each in self))
+        return FieldChanges(*(apart_from(each, fields) for each in self))
 
 
 def decoded(fields: JSON) -> FieldSet:
@@ -173,11 +173,11 @@ def _item_part(atom: ListAtom, item: JSON) -> str:
     return f"k:{_text(named)}"
 
 
-def compared(atom: Atom, old: JSON, new: JSON) -> Comparison:
+def compared(atom: Atom, old: JSON, new: JSON) -> FieldChanges:
     """Return the difference between two objects (`TypedValue.Compare`)."""
     comparison = _Compared()
     comparison.compare(atom, old, new, (), in_leaf=False)
-    return Comparison(
+    return FieldChanges(
         *(
             frozenset(path for path in each if path)
             for each in (comparison.removed, comparison.modified, comparison.added)

@@ -26,7 +26,7 @@ Policy = Mapping[str, Any]
 Namespaces = Callable[[str], JSON]
 
 
-class Answer(Struct, frozen=True):
+class RuleAnswer(Struct, frozen=True):
     """Answer of a webhook with the message of a denial or the patch. `responses` are the results of the policies."""
 
     allowed: bool
@@ -191,7 +191,7 @@ class RuleWebhook:
             found = self._selecting[policy] = _selects_namespaces(policy)
         return found
 
-    def validate(self, request: Request) -> Answer:
+    def validate(self, request: Request) -> RuleAnswer:
         """Return the validating webhook's answer. Raises UndeterminedError and GoPanicError."""
         namespace = self._namespace(request)
         candidates = self._candidates("validate", request)
@@ -211,19 +211,19 @@ class RuleWebhook:
         images = [each for each in self._candidates("verifyImages", request) if _checks_images(each)]
         enforcing += [(each, each.policy) for each in images]
         if not enforcing and not warning:
-            return Answer(allowed=True)
+            return RuleAnswer(allowed=True)
         labels = self._labels([*(policy for _, policy in enforcing), *warning], request)
         if isinstance(labels, str):
-            return Answer(allowed=False, message=f"failed to create policy context: {labels}")
+            return RuleAnswer(allowed=False, message=f"failed to create policy context: {labels}")
         request.namespace_labels = labels
         responses = [self.engine.validate(policy, request) for _, policy in enforcing]
         warned = [self.engine.validate(policy, request) for policy in warning]
         # One policy with `failurePolicy: Fail` makes the errors of all of them deny.
         fails = any(each.fails for each, _ in enforcing)
         if any(self._blocks(response, fails=fails, kind=request.kind.kind) for response in responses):
-            return Answer(allowed=False, message=blocked_message(responses), responses=tuple(responses))
+            return RuleAnswer(allowed=False, message=blocked_message(responses), responses=tuple(responses))
         responses += warned
-        return Answer(allowed=True, warnings=tuple(_warnings(responses)), responses=tuple(responses))
+        return RuleAnswer(allowed=True, warnings=tuple(_warnings(responses)), responses=tuple(responses))
 
     def _blocks(self, response: PolicyResponse, *, fails: bool, kind: str) -> bool:
         """Return whether the results deny.
@@ -252,10 +252,10 @@ class RuleWebhook:
         request.namespace_labels = labels
         return [self.engine.validate(policy, request) for policy in policies]
 
-    def mutate(self, request: Request) -> Answer:
+    def mutate(self, request: Request) -> RuleAnswer:
         """Return the mutating webhook's answer. Raises UndeterminedError and GoPanicError."""
         if request.operation not in ("CREATE", "UPDATE"):
-            return Answer(allowed=True)
+            return RuleAnswer(allowed=True)
         patch: list[dict[str, JSON]] = []
         responses: list[PolicyResponse] = []
         fails = False
@@ -266,21 +266,21 @@ class RuleWebhook:
             fails = fails or each.fails
             labels = self._labels([each.policy], request)
             if isinstance(labels, str):
-                return Answer(allowed=False, message=f"mutation policy {each.name} error: {labels}")
+                return RuleAnswer(allowed=False, message=f"mutation policy {each.name} error: {labels}")
             request.namespace_labels = labels
             response = self.engine.mutate(each.policy, request)
             if response.is_successful:
                 if response.patched is not None:
                     patch += diff(response.resource, response.patched)
             elif self._blocks(response, fails=fails, kind=request.kind.kind):
-                return Answer(allowed=False, message=_mutation_error(response), responses=(*responses, response))
+                return RuleAnswer(allowed=False, message=_mutation_error(response), responses=(*responses, response))
             # The next policy sees the object as this policy left it.
             request.new = response.patched
             request.context.set_object({} if response.patched is None else response.patched, "request", "object")
             responses.append(response)
         self._refuse_image_verification(request)
         warnings = _warnings(responses, self.policies)
-        return Answer(allowed=True, patch=tuple(patch), warnings=tuple(warnings), responses=tuple(responses))
+        return RuleAnswer(allowed=True, patch=tuple(patch), warnings=tuple(warnings), responses=tuple(responses))
 
     def told(self, request: Request, *, mutates: bool) -> Iterator[tuple[RulePolicy, PolicyResponse]]:
         """Yield the results of all policies with rules for a request, including those that audit.
