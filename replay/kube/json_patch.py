@@ -273,7 +273,7 @@ _Place = tuple[JSON, JSON, str]
 def _copied(document: JSON, path: str) -> _Place | None:
     """Return the place of a path in a copy, or None if the path does not lead to a container of its last token."""
     keys = tokens(path)
-    if not keys:
+    if not keys or not isinstance(document, dict | list):
         return None
     root = container = document.copy()
     for key in keys[:-1]:

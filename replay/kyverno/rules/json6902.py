@@ -20,7 +20,7 @@ from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 # Path within a rule as a JMESPath expression, for the variable `@` (`pkg/utils/jsonpointer`).
 
-_UNQUOTED = re.compile(r"[(A-Z_a-z][)0-9A-Z_a-z]*", re.ASCII)
+_UNQUOTED = re.compile(r"[A-Z_a-z][)0-9A-Z_a-z]*", re.ASCII)
 _ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",

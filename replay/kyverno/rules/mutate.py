@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -24,6 +24,9 @@ MOST_MUTATIONS = 500
 """Limit of ours for elements that are patched one by one. Kyverno reaches its webhook's timeout earlier."""
 
 
+_PATCHES: Final = ("patchStrategicMerge", "patchesJson6902")
+
+
 class _Mutated(Struct, frozen=True):
     """Result of a mutation: status, object, message."""
 
@@ -41,7 +44,8 @@ def mutate_rule(request: Request, rule: Rule, resource: JSON, source: LoaderSour
     if mutation.get("foreach") is not None:
         result = _loops(request, mutation["foreach"], resource, source, 0)
     else:
-        result = _patched(request, mutation, resource)
+        # Kyverno substitutes the whole rule, so an entry of its context or a condition that nothing else reads can fail.
+        result = _patched(request, rule, resource, "mutate")
     message = _success(result.obj) if result.status == PASS else result.message
     return result.obj, [RuleResponse(str(rule.get("name") or ""), result.status, message)]
 
@@ -58,11 +62,10 @@ def _error(message: str, error: Exception | None = None) -> _Mutated:
     return _Mutated(ERROR, None, f"{message}: {error}" if error is not None else message)
 
 
-def _patched(request: Request, mutation: Mapping[str, Any], resource: JSON, place: str = "mutate") -> _Mutated:
-    """Apply one patch after substitution. `place` is its path in substituted texts."""
-    fields = {key: mutation[key] for key in ("patchStrategicMerge", "patchesJson6902") if mutation.get(key) is not None}
+def _patched(request: Request, document: Mapping[str, Any], resource: JSON, place: str = "") -> _Mutated:
+    """Apply one patch after substitution in the document. The patch is at `place` of it, or is the document itself."""
     try:
-        patches = as_map(substitute(request.context, {place: fields} if place else fields))
+        patches = as_map(substitute(request.context, document))
         patches = as_map(patches[place]) if place else patches
     except RuleError as error:
         return _error("variable substitution failed", error)
@@ -173,4 +176,4 @@ def _element(
         return None
     if loop.get("foreach"):
         return _loops(request, loop["foreach"], resource, source, nesting + 1)
-    return _patched(request, loop, resource, place="")
+    return _patched(request, {key: loop[key] for key in _PATCHES if loop.get(key) is not None}, resource)

@@ -72,7 +72,8 @@ class Request:
         self._fill_context()
 
     def _fill_context(self) -> None:
-        shown = {field: self.request[field] for field in FIELDS if field in self.request}
+        # Go omits empty texts, such as the name of an object with `generateName`.
+        shown = {field: self.request[field] for field in FIELDS if self.request.get(field, "") != ""}
         shown = {**dict.fromkeys(("object", "oldObject", "options")), **shown}
         self.context.put(with_floats(shown), "request")
         self.context.operation = self.operation
