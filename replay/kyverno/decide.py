@@ -143,7 +143,8 @@ class _Decider:
             results = webhook.results(request)
             phase = phases["validateCEL"] = _cel_phase(decided(results))
             if any(each.namespace for each in self._cel.validating):
-                phase["namespaced"] = _cel_phase(decided(results, request.namespace))
+                own = [each for each in results if each.namespace]
+                phase["namespaced"] = _cel_phase(decided(own, request.namespace))
             if results:
                 phase["results"] = list(map(_cel_result, results))
         if case.validating is not None and (made := webhook.generated(self._cel_request(case.validating))):

@@ -39,6 +39,11 @@ def test_a_policys_test_for_null_never_holds(path: str) -> None:
     assert apply(DOCUMENT, [{"op": "test", "path": path}], explicit_null=True) == DOCUMENT
 
 
+def test_a_document_of_null_has_no_places() -> None:
+    with pytest.raises(JSONPatchError, match="doc is missing from path: /a"):
+        apply(None, [{"op": "move", "from": "/a", "path": "/b"}])
+
+
 def test_copies_are_limited() -> None:
     document = {"a": "x" * (COPY_LIMIT // 2), "list": []}
     patch = [{"op": "copy", "from": "/a", "path": "/list/-"}]

@@ -230,7 +230,7 @@ class PolicyCompiler(ExpressionCompiler):
             compiled = self.compile(ExpressionKind.VARIABLE, variable.expression)
             if compiled.error is not None:
                 errors.append(_invalid(f"{path}[{index}].expression", compiled))
-            else:
+            if compiled.output_type is not None:  # checked, although it may be no program
                 self.declare_variable(variable.name, variable.expression)
         if errors:
             raise PolicyError(errors)

@@ -45,6 +45,7 @@ from replay.kyverno.cel.evaluation import (
 from replay.kyverno.cel.library.context import Reader
 from replay.kyverno.cel.request import CELRequest, Constraints, MatchingError, Object
 from replay.kyverno.cel.spec import MutatingSpec, PolicyException, constraints_of, read_spec
+from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.response import PASS, SKIP, RuleResponse, UndeterminedError, rule_error
 
 _READ = ("object", "oldObject", "request", "namespaceObject")
@@ -178,8 +179,17 @@ class MutatingPolicy:
         configuration = with_deep_stack(lambda: apply_configuration_from(result, values))
         if patcher is None:
             raise UndeterminedError("object: the schema of its kind is not known")
-        replaces = self.spec.is_applied_as_by_clients
-        return lambda obj: _with_nulls(patcher.merge(obj, configuration, replaces_atomics=replaces))
+        return partial(
+            _merged, patcher=patcher, configuration=configuration, replaces=self.spec.is_applied_as_by_clients
+        )
+
+
+def _merged(obj: JSON, patcher: ObjectPatcher, configuration: dict[str, Any], *, replaces: bool) -> JSON:
+    if not as_map(obj).get("kind"):  # a DELETE has no new object
+        raise MutationError(
+            "error applying patch: failed to convert patch object to typed object: no corresponding type for /, Kind="
+        )
+    return _with_nulls(patcher.merge(obj, configuration, replaces_atomics=replaces))
 
 
 def _with_nulls(value: JSON) -> JSON:

@@ -47,6 +47,19 @@ _ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "output is expected to be of type bool"
         ),
     ),
+    "variable without a program": (
+        _policy(
+            "MutatingPolicy",
+            variables=[{"name": "a", "expression": "int('x')"}, {"name": "b", "expression": "variables.a + 1"}],
+            mutations=[{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}],
+        ),
+        [
+            (
+                "failed to compile policy bad (spec.variables[0].expression: Invalid value: \"int('x')\": "
+                "type conversion error from 'string' to 'int')"
+            )
+        ],
+    ),
     "all audit annotations": (
         _validating(
             "true",
