@@ -385,6 +385,21 @@ def policy_history(policy: str, signs: Sequence[Evidence]) -> PolicyHistory:
     return PolicyHistory(policy, PolicyState.IN_FORCE, counts)
 
 
+def another_set(histories: Sequence[PolicyHistory]) -> tuple[int, int]:
+    """Return the time after which, and the time until which, another set was in force. 0 stands for neither.
+
+    One of them is set only if most policies with a difference changed at one time, as they do when a set is replaced.
+    """
+    odd = [each for each in histories if each.story is not PolicyState.IN_FORCE]
+    came = [each for each in odd if each.story in (PolicyState.CAME, PolicyState.CHANGED) and each.start and each.end]
+    went = [each for each in odd if each.story is PolicyState.WENT and each.start and each.end]
+    if 2 * len(came) > len(odd) and max(each.start for each in came) <= min(each.end for each in came) + RELOAD:
+        return 0, min(each.end for each in came)
+    if 2 * len(went) > len(odd) and max(each.start for each in went) <= min(each.end for each in went) + RELOAD:
+        return max(each.start for each in went), 0
+    return 0, 0
+
+
 def _partly(
     policy: str, signs: Sequence[Evidence], acting: Sequence[bool], counts: Counter[Sign], tolerated: int
 ) -> PolicyHistory:
@@ -411,7 +426,7 @@ def _partly(
 def _split(values: Sequence[bool]) -> tuple[int, int]:
     """Return `(place, errors)` of the best cut.
 
-    Errors are false values before the place, and true values from it on.
+    Errors are true values before the place, and false values from it on.
     """
     errors = best = sum(not value for value in values)
     place = 0

@@ -187,6 +187,9 @@ class RunResult(Struct):
     api_versions: tuple[ApiVersionUse, ...] = ()
     """Users of deprecated or removed API versions, if the run rehearses an upgrade."""
 
+    mismatch_cause: str = ""
+    """Why the baseline does not match the log, in a sentence, if it does not and the cause is known."""
+    has_snapshot: bool = True
     moved: frozenset[str] = frozenset()
     """Policies that moved unchanged from the API to static manifests, by their name in the candidate."""
     outage: Outage | None = None

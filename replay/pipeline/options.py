@@ -51,9 +51,9 @@ class Focus(Struct, frozen=True):
     def notes(self) -> Iterator[str]:
         """Yield notes for a partial replay."""
         if self.text:
-            yield f"{self.text}: other requests were skipped, so consequences of them count as direct"
+            yield f"{self.text}: numbers can differ from a run of all requests, because consequences of skipped ones count as direct"
         if self.policies:
-            yield "skipped validating policies count as if they admit everything"
+            yield "validating policies that were not selected count as if they admit everything"
 
 
 class Options(Struct, frozen=True, kw_only=True):

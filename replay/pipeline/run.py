@@ -76,9 +76,11 @@ from replay.pipeline.replay.world import world_of
 from replay.pipeline.scenario import STDIN, Scenario
 from replay.pipeline.set_diff import diff_workspaces
 from replay.pipeline.shard import prepare
+from replay.pipeline.verify import cause_of_mismatch
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
 from replay.report.diff_report import diff_text
+from replay.report.trust import matches_log
 from replay.storage.scratch import scratch
 from replay.storage.url import is_remote
 
@@ -176,6 +178,9 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
                     store_results.write_outcome(outcome)
                 store_results.forget_oldest()
         summary, fidelity, world = outcome
+        cause = ""
+        if not matches_log(fidelity) and manifests.folders is None:
+            cause = cause_of_mismatch(store, manifests, options, progress, fidelity.compared[0])
         facts.admission = summary.requests
         uses = api_version_uses(store, scenario.versions)
         outage = outage_of(
@@ -210,6 +215,8 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
         versions=scenario.versions,
         api_versions=uses,
         outage=outage,
+        mismatch_cause=cause,
+        has_snapshot=bool(manifests.snapshot),
         moved=moved_as_they_are(manifests.sets) if manifests.folders is None else frozenset(),
     )
 

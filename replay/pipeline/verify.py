@@ -19,11 +19,13 @@ from replay.audit.answer import RefusalPhase, observe, wording_of
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
+from replay.audit.store import Store
 from replay.compare.fidelity import Fidelity
 from replay.compare.in_force import (
     EngineAgreement,
     Evidence,
     UnknownPolicy,
+    another_set,
     evidence_of,
     findings_of,
     mutation_evidence,
@@ -37,7 +39,7 @@ from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.run import authorization_inputs, replay_authorization
 from replay.pipeline.facts import health_notes, log_facts, set_facts
 from replay.pipeline.log import filled
-from replay.pipeline.manifests import manifests_of
+from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.project.focus import within
 from replay.pipeline.replay.job import Job
@@ -49,6 +51,7 @@ from replay.pipeline.replay.workers import prepare_workers, replay_parts
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.reached import FORBIDDEN
 from replay.reconstruct.request import Reached, ReplayRequest
+from replay.report.render.document import moment
 from replay.storage.scratch import scratch
 
 NAMESPACE_DELAY = 2_000_000
@@ -185,10 +188,7 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         job = within(store, job, options.focus)
         authorized = replay_authorization(store, authorizers, job).summary if authorizers is not None else None
         work = VerifyJob(job, second_opinion)
-        whole = VerifyPart()
-        for part in replay_parts(work, store, options, progress):
-            whole.add(part)
-        whole.fidelity.settle()
+        whole = _whole(work, store, options, progress)
         facts = log_facts(scenario, store, ingest, whole.total)
         notes = (*options.focus.notes, *health_notes(store, job))
         written = written_policies(store, manifests.sets[0])
@@ -204,6 +204,40 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         opinions=whole.opinions if second_opinion else None,
         authorization=authorized,
     )
+
+
+def _whole(work: VerifyJob, store: Store, options: Options, progress: Progress) -> VerifyPart:
+    """Return the comparison of all parts of a store."""
+    whole = VerifyPart()
+    for part in replay_parts(work, store, options, progress):
+        whole.add(part)
+    whole.fidelity.settle()
+    return whole
+
+
+def cause_of_mismatch(store: Store, manifests: Manifests, options: Options, progress: Progress, reproduced: int) -> str:
+    """Return why the baseline reproduces only `reproduced` decisions of the log, in a sentence, or "".
+
+    It replays the log with each set as `replay verify` does, which a run only pays for if its baseline does not match.
+    """
+    planned = replace(manifests, current=manifests.sets[1], candidate=None)
+    by_candidate, compared = _compared(store, planned, options, progress).fidelity.compared
+    if by_candidate > reproduced:
+        agree = f"{by_candidate:,} of {compared:,} decisions"
+        return f"The candidate matches the log better ({agree}): the sets are probably swapped."
+    evidence = _compared(store, replace(manifests, candidate=None), options, progress).evidence
+    begin, end = another_set(findings_of(evidence).histories)
+    if end:
+        return f"Another set was probably in force until {moment(end)}."
+    return f"Another set was probably in force after {moment(begin)}." if begin else ""
+
+
+def _compared(store: Store, manifests: Manifests, options: Options, progress: Progress) -> VerifyPart:
+    """Return the comparison of the log with the baseline of `manifests`."""
+    with scratch() as spool:
+        says = manifests.sets[0].says_plugins
+        job = within(store, job_of(store, manifests, options, spool, with_plugins=says), options.focus)
+        return _whole(VerifyJob(job), store, options, progress)
 
 
 def _current(scenario: Scenario) -> Path:

@@ -90,7 +90,7 @@ LEAST_MATCH = 0.9
 def fidelity_fact(fidelity: Fidelity) -> Fact:
     """Return how many recorded decisions the baseline reproduces."""
     parts = [
-        f"{_reproduced_text(agreement)} {noun}"
+        _reproduced_text(agreement, noun)
         for agreement, noun in (
             (fidelity.denials, "denials"),
             (fidelity.failures, "audited failures"),
@@ -104,29 +104,44 @@ def fidelity_fact(fidelity: Fidelity) -> Fact:
     return Fact(MATCH, share(*fidelity.compared), "reproduced: " + ", ".join(parts), tone)
 
 
+def matches_log(fidelity: Fidelity) -> bool:
+    """Return whether the baseline reproduces enough of the log, or the log records nothing to compare."""
+    reproduced, seen = fidelity.compared
+    return seen <= 0 or reproduced >= LEAST_MATCH * seen
+
+
 def mismatch(result: RunResult) -> str:
-    """Return a warning if the baseline does not match the log, or "".
+    """Return a warning if the baseline does not match the log, or cannot be compared with it. Otherwise "".
 
     A prediction is then worth little, because the baseline is probably not the set that was in force.
     """
     fidelity = result.fidelity
+    aspects = (fidelity.denials, fidelity.failures, fidelity.annotations)
+    if matches_log(fidelity):
+        if result.has_snapshot or all(_unknown(each) <= (1 - LEAST_MATCH) * each.observed for each in aspects):
+            return ""
+        return (
+            f"The snapshot is missing: {number(sum(map(_unknown, aspects)))} of {number(sum(each.observed for each in aspects))} decisions of "
+            "the log are undetermined without it. Take one with `replay snapshot` and give it with --cluster."
+        )
     reproduced, seen = fidelity.compared
-    if seen <= 0 or reproduced >= LEAST_MATCH * seen:
-        return ""
-    extra = sum(each.extra for each in (fidelity.denials, fidelity.failures, fidelity.annotations))
-    if extra > seen / 2:
-        cause = "The log does not show these decisions: the sets may be swapped, or the baseline was not in force yet"
-    else:
-        cause = "Another set may have been in force, or the snapshot is missing"
+    cause = result.mismatch_cause or "Another set was probably in force."
     return (
-        f"The baseline does not match the log: {number(reproduced)} of {number(seen)} decisions agree. {cause}. "
+        f"The baseline does not match the log: {number(reproduced)} of {number(seen)} decisions agree. {cause} "
         "Run `replay verify` before you use this result."
     )
 
 
-def _reproduced_text(agreement: Agreement) -> str:
-    extra = f" (+{number(agreement.extra)} not in the log)" if agreement.extra else ""
-    return f"{number(agreement.reproduced)}/{number(agreement.observed)}{extra}"
+def _unknown(agreement: Agreement) -> int:
+    """Return how many decisions of the log are undetermined in the replay."""
+    return agreement.observed - agreement.reproduced - agreement.differs
+
+
+def _reproduced_text(agreement: Agreement, noun: str) -> str:
+    others = ((_unknown(agreement), "undetermined"), (agreement.extra, "more are not in the log"))
+    notes = ", ".join(f"{number(count)} {text}" for count, text in others if count)
+    text = f"{number(agreement.reproduced)}/{number(agreement.observed)} {noun}"
+    return f"{text} ({notes})" if notes else text
 
 
 def gaps_section(gap_counts: Mapping[Gap, int], rows: int) -> Section | None:

@@ -67,15 +67,14 @@ VERDICTS = [
     (
         "the log does not show what the baseline decides",
         result_of(SWAPPED),
-        ("The baseline does not match the log: 0 of 462 decisions agree. The log does not show these decisions: the sets may be swapped, or "
-        "the baseline was not in force yet. Run `replay verify` before you use this result. None of 0 decided requests would be denied or "
-        "mutated."),
+        ("The baseline does not match the log: 0 of 462 decisions agree. Another set was probably in force. "
+        "Run `replay verify` before you use this result. None of 0 decided requests would be denied or mutated."),
         Tone.BAD,
     ),
     (
         "another set was in force",
         result_of(ANOTHER, denied=1),
-        ("The baseline does not match the log: 20 of 100 decisions agree. Another set may have been in force, or the snapshot is missing. "
+        ("The baseline does not match the log: 20 of 100 decisions agree. Another set was probably in force. "
         "Run `replay verify` before you use this result. 1 of 0 requests would be denied directly."),
         Tone.BAD,
     ),

@@ -47,7 +47,7 @@ from replay.report.run.views import (
     lockout,
 )
 from replay.report.run.webhooks import outage_facts, outage_verdict, unknown_calls
-from replay.report.trust import fidelity_fact, mismatch
+from replay.report.trust import fidelity_fact, matches_log, mismatch
 
 MOST_POLICIES = 10
 MOST_WORKLOADS = 8
@@ -271,6 +271,8 @@ def _first(names: Sequence[str], most: int) -> str:
 def _next_steps(result: RunResult, denied: CellItems) -> Section:
     """Return the next steps. `…` stands for the arguments of this run."""
     steps = [("replay run … --full, or --report DIR", "every table, or a page")]
+    if not matches_log(result.fidelity):
+        steps.insert(0, ("replay verify …", "why the match is low"))
     groups = grouped(direct(denied), by_policy)
     if groups:
         example, _ = groups[0].examples[0]
