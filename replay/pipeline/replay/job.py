@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -15,17 +15,12 @@ from replay.admission.chain import Chain, Decider
 from replay.admission.decision import Decision
 from replay.admission.ordered.registry import (
     ALL_ORDERED_PLUGINS,
-    criteria_of,
     has_mutators,
-    mutating_criteria,
     policy_names,
-    reads_of,
-    unseen_criteria,
     webhook_mutators,
 )
-from replay.admission.place import Place, read_places
-from replay.admission.reads import AUTHORIZER, OLD_OBJECT
-from replay.audit.event import RequestRecord
+from replay.admission.ordered.request_class import ClassQuestions
+from replay.admission.reads import AUTHORIZER
 from replay.audit.part import StorePart
 from replay.authorization.chains import Authorizers, Chains, asked_by, policy_authorizer
 from replay.cellib.version import KubernetesVersion, Versions
@@ -34,7 +29,7 @@ from replay.json import JSON
 from replay.kcp.shard.chain import ShardChain
 from replay.kcp.shard.cluster import ShardCluster
 from replay.kcp.shard.planned import Workspaces
-from replay.kube.admissionregistration import ManifestSet, MatchResources, Sets
+from replay.kube.admissionregistration import ManifestSet, Sets
 from replay.kube.attributes import Missing, Operation
 from replay.kube.authorizer import Authorizer
 from replay.kube.gvk import GroupResource
@@ -42,8 +37,7 @@ from replay.kube.lister import Lister
 from replay.kube.overlay import objects_by_kind
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
-from replay.matching.coarse import Classed, CoarseClass, Predicate, may_select
-from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.coarse import CoarseClass, Predicate
 from replay.matching.rules import excluded_from_all
 from replay.pipeline.replay.decide import decide, decide_again, decide_keeping
 from replay.pipeline.replay.difference import Difference, difference_of
@@ -277,7 +271,7 @@ class Job(Struct, frozen=True, dict=True):
     def reconstructor(self) -> Reconstructor:
         """The reconstructor of requests, which rebuilds the parts that these sets need."""
         mutators = self._policy_may_have_changed
-        mutation = self._may_be_mutated if self.mutates else False
+        mutation = self.questions.may_be_mutated if self.mutates else False
         classes = DefaultClasses(self.classes, self._undone)
         plugins = frozenset(each.name for manifests in self.distinct_sets for each in manifests.builtin)
         if self.clock_error:
@@ -354,9 +348,9 @@ class Job(Struct, frozen=True, dict=True):
             decide_alone,
             self.webhooks.backends,
             self.schemas,
-            self._asks_candidate,
-            self._reads_places,
-            self.consults,
+            self.questions.asks_candidate,
+            self.questions.reads_places,
+            self.questions.consults,
             shown,
             with_quotas,
         )
@@ -406,90 +400,13 @@ class Job(Struct, frozen=True, dict=True):
         off = {name for name in REPRODUCED if name not in on} if on else set()
         return frozenset((admitting | off) & REPRODUCED)
 
+    @cached_property
+    def questions(self) -> ClassQuestions:
+        """The questions about classes of requests to both sets."""
+        return ClassQuestions(self.distinct_sets, self.versions, self.cluster.discovery)
+
     def _policy_may_have_changed(self, exchange: Exchange, operation: Operation) -> bool:
-        """Return whether a mutating policy of the baseline may match a request of an operation, by its class alone."""
-        record = exchange.record
-        requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
-        is_match = self._changed.get((requests, operation))
-        if is_match is None:
-            mapper = EquivalentResourceMapper(self.cluster.discovery)
-            criteria = unseen_criteria(self.distinct_sets[0], operation)
-            is_match = any(may_select(each, mapper, self.excluded)(requests) for each in criteria)
-            self._changed[requests, operation] = is_match
-        return is_match
-
-    @cached_property
-    def _changed(self) -> dict[tuple[CoarseClass, Operation], bool]:
-        return {}
-
-    @cached_property
-    def _may_be_mutated(self) -> Callable[[RequestRecord], bool]:
-        """Return whether a mutating policy or webhook of either set may match a request, by its class alone."""
-        return self._any_selects(mutating_criteria(self.distinct_sets))
-
-    @cached_property
-    def _asks_candidate(self) -> Callable[[Classed], bool]:
-        """Return whether a policy or webhook of the candidate may match a request, by its class alone."""
-        return self._any_selects(criteria_of(self.distinct_sets[1:]))
-
-    @cached_property
-    def consulted(self) -> Callable[[CoarseClass], bool]:
-        """Return whether a candidate policy that may match a class of requests uses the authorizer or parameters."""
-        asking = (
-            each
-            for each in reads_of(self.distinct_sets[1], self.versions.candidate)
-            if AUTHORIZER in each.inputs or each.param_kind is not None
-        )
-        mapper = EquivalentResourceMapper(self.cluster.discovery)
-        criteria = (together[0] for each in asking for together in each.criteria)
-        selecting = [may_select(each, mapper, self.excluded) for each in criteria]
-        return cache(lambda requests: any(each(requests) for each in selecting))
-
-    def consults(self, record: Classed) -> bool:
-        """Return whether a candidate policy with authorizer or parameters may match a request."""
-        return self.consulted(CoarseClass(record.verb, record.api_group, record.resource, record.subresource))
-
-    def _reads_places(self, record: Classed, places: frozenset[Place]) -> bool:
-        """Return whether a candidate policy or webhook that may match the request reads one of `places`.
-
-        The places are in `object` or `oldObject`.
-        """
-        requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
-        key = (requests, places)
-        if key not in self._heeded:
-            places_read = frozenset[str]().union(
-                *(paths for selects, paths in self._candidate_reads if selects(requests))
-            )
-            # A later request has the same difference in its `oldObject`.
-            old_places = frozenset((OLD_OBJECT, *place[1:]) for place in places)
-            self._heeded[key] = bool(read_places(places_read, places | old_places))
-        return self._heeded[key]
-
-    @cached_property
-    def _heeded(self) -> dict[tuple[CoarseClass, frozenset[Place]], bool]:
-        return {}
-
-    @cached_property
-    def _candidate_reads(self) -> list[tuple[Callable[[CoarseClass], bool], frozenset[str]]]:
-        mapper = EquivalentResourceMapper(self.cluster.discovery)
-        return [
-            (may_select(together[0], mapper, self.excluded), each.paths)
-            for each in reads_of(self.distinct_sets[1], self.versions.candidate)
-            for together in each.criteria
-        ]
-
-    def _any_selects(self, criteria: Iterable[MatchResources]) -> Callable[[Classed], bool]:
-        mapper = EquivalentResourceMapper(self.cluster.discovery)
-        selecting = [may_select(each, mapper, self.excluded) for each in criteria]
-        verdicts: dict[tuple[str, str, str, str], bool] = {}
-
-        def selects(record: Classed) -> bool:
-            requests = (record.verb, record.api_group, record.resource, record.subresource)
-            if requests not in verdicts:
-                verdicts[requests] = any(each(CoarseClass(*requests)) for each in selecting)
-            return verdicts[requests]
-
-        return selects
+        return self.questions.may_have_changed(exchange.record, operation)
 
     @property
     def mutates(self) -> bool:

@@ -95,7 +95,7 @@ class LogAnswers:
     def ask(self, job: Job) -> None:
         """Read the facts now if the sets of a job may differ."""
         if may_differ(job):
-            _ = self.ownership, self.collections, job.consulted
+            _ = self.ownership, self.collections, job.questions.consulted
 
 
 def may_differ(job: Job) -> bool:
@@ -190,7 +190,7 @@ def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
         if (
             f"{requests.resource}.{requests.api_group}" in defined
             or not granting(reason).isdisjoint(changes)
-            or ((is_forbidden or job.consulted(requests)) and (others or is_bound(user)))
+            or ((is_forbidden or job.questions.consulted(requests)) and (others or is_bound(user)))
         ):
             keys.update(asked_keys)
     return frozenset(keys)
