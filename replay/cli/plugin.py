@@ -51,8 +51,11 @@ def plugin(
     """What does one built-in admission plugin or policy engine decide about these requests?
 
     The plugin runs alone: no other plugin, policy or webhook runs before or after it. Each line of the result shows what each phase did:
-    refusal, patch, warnings, audit annotations, and writes to the cluster.
+    refusal, patch, warnings, audit annotations, and writes to the cluster. With --out, the requests after which Kyverno makes or changes
+    other objects are counted on the terminal.
     """
+    from collections import Counter
+
     import orjson
 
     from replay.cli.progress import progress_on
@@ -67,5 +70,11 @@ def plugin(
             tuple(logs or ()), store=one_cluster(store, cluster_name), cluster=cluster, log_format=log_format or ""
         )
         progress = files.enter_context(progress_on())
+        triggered: Counter[str] = Counter()
         for line in plugin_results(name, config, cases or (), scenario, progress):
             target.write(orjson.dumps(line) + b"\n")
+            made = line.get("generate", ())
+            triggered.update({"/".join(filter(None, map(each.get, ("policy", "rule")))) for each in made})
+    if out is not None:
+        for policy, requests in sorted(triggered.items()):
+            typer.echo(f"{policy}: {requests:,} requests make or change other objects afterwards")

@@ -152,9 +152,7 @@ class Kyverno:
         ]
         texts = []
         if triggered:
-            text = (
-                "other objects are made or changed after a request; `replay explain` says whether a request triggers it"
-            )
+            text = "other objects are made or changed after a request; `replay plugin kyverno` counts and lists these requests"
             texts.append(f"{_some(triggered)}: {text}")
         if self._deleting:
             texts.append(f"{_some(self._deleting)}: objects are deleted at times, whatever is requested")

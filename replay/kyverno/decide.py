@@ -27,7 +27,7 @@ from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.request import Request
-from replay.kyverno.rules.response import GoPanicError, UndeterminedError
+from replay.kyverno.rules.response import ERROR, PASS, GoPanicError, UndeterminedError
 from replay.kyverno.rules.validate_cel import matches_cel
 from replay.kyverno.rules.webhook import RuleAnswer, RuleWebhook, shown_rules
 from replay.manifests.go_type.decode import plain
@@ -109,7 +109,9 @@ class _Decider:
         try:
             if self._webhook is not None:
                 line |= self._by_rules(self._webhook, case)
-            line |= self._by_cel(case)
+            by_cel = self._by_cel(case)
+            generate = [*line.get("generate", ()), *by_cel.get("generate", ())]
+            line |= by_cel | ({"generate": generate} if generate else {})
         except UndeterminedError as error:
             return {"id": case.id, "undetermined": [str(error)]}
         except GoPanicError as error:
@@ -124,7 +126,20 @@ class _Decider:
             phases["mutate"] = _phase(webhook.mutate(self._request(case.mutating)))
         if case.validating is not None:
             phases["validate"] = _phase(webhook.validate(self._request(case.validating)), with_results=True)
+            if triggered := list(self._triggered(webhook, case.validating)):
+                phases["generate"] = triggered
         return phases
+
+    def _triggered(self, webhook: RuleWebhook, request: Mapping[str, Any]) -> Iterator[dict[str, JSON]]:
+        """Yield the rules that make or change other objects after a request, with what they do. They decide nothing."""
+        try:
+            for policy, response in webhook.triggered(self._request(request)):
+                for rule in response.rules:
+                    if rule.status in (PASS, ERROR):
+                        key = "effect" if rule.status == PASS else "error"
+                        yield {"policy": policy.name, "rule": rule.name, key: rule.message}
+        except (UndeterminedError, GoPanicError) as error:
+            yield {"undetermined": str(error)}
 
     def _by_cel(self, case: PhaseRequests) -> dict[str, JSON]:
         """Return the answers of cluster-wide CEL policies.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from replay.admission.builtin.pod.image_policy_webhook import Backend, ImagePoli
 from replay.admission.builtin.registry import BY_NAME
 from replay.admission.builtin.resource_quota.plugin import ResourceQuota
 from replay.admission.builtin.run import PhaseResult, PluginResult, ask
+from replay.admission.webhook.answer import admission_request
 from replay.audit.ingest import Progress
 from replay.errors import ManifestError, ReplayError, reason_of
 from replay.json import JSON
@@ -52,15 +54,37 @@ Requests that are allowed and unchanged may have no line. Raises ManifestError f
 """
 
 
-def _engine_results(name: str, config: Path, cases: Sequence[Path], scenario: Scenario) -> Iterator[dict[str, JSON]]:
-    """Yield the result lines of an engine in the order of the cases. Raise ReplayError for unusable input."""
-    if not cases:
-        raise ReplayError("no requests: give files of AdmissionRequests with --cases")
-    if scenario.logs or scenario.store is not None:
-        raise ReplayError(f"{name} decides the requests of --cases: leave out LOG and --store")
+def _engine_results(
+    name: str, config: Path, cases: Sequence[Path], scenario: Scenario, progress: Progress
+) -> Iterator[dict[str, JSON]]:
+    """Yield the result lines of an engine in the order of the requests, those with unknown parts at the end.
+
+    Raise ReplayError for unusable input.
+    """
     decide: EngineDecider = function_of(_DECIDERS[name])
     cluster = [dict(obj) for obj in read_snapshot(scenario.cluster)] if scenario.cluster is not None else []
-    yield from decide(config, (case for path in cases for case in engine_cases(path)), cluster)
+    unknown: list[dict[str, JSON]] = []
+    recorded = recorded_cases(logged_requests(scenario, progress), unknown) if _has_log(scenario) else ()
+    given = (case for path in cases for case in engine_cases(path))
+    yield from decide(config, chain(recorded, given), cluster)
+    yield from unknown
+
+
+def recorded_cases(requests: Iterable[LoggedRequest], unknown: list[dict[str, JSON]]) -> Iterator[PhaseRequests]:
+    """Yield the requests of a log as cases. Requests with an unknown part become result lines in `unknown`."""
+    for each in in_order(requests, by_receipt=False):
+        audit_id = each.request.record.audit_id
+        mutating = admission_request(each.original)
+        validating = admission_request(each.validated) if each.validated is not None else None
+        if isinstance(mutating, Missing) or isinstance(validating, Missing):
+            gaps = [gap for gap in (mutating, validating) if isinstance(gap, Missing)]
+            unknown.append({"id": audit_id, "undetermined": [f"{gaps[0].path}: {gaps[0].reason}"]})
+            continue
+        yield PhaseRequests(audit_id, mutating, validating)
+
+
+def _has_log(scenario: Scenario) -> bool:
+    return bool(scenario.logs) or scenario.store is not None
 
 
 def engine_cases(path: Path) -> Iterator[PhaseRequests]:
@@ -399,18 +423,18 @@ def plugin_results(
 
     Raise ReplayError for unusable input.
     """
+    if not cases and not _has_log(scenario):
+        raise ReplayError("no requests: give a log, or requests with --cases")
     if name in _DECIDERS:
-        yield from _engine_results(name, config, cases, scenario)
+        yield from _engine_results(name, config, cases, scenario, progress)
         return
     plugin_config = read_config(config, name)
     try:
         plugin = configured_plugin(plugin_config)
     except ManifestError as error:
         raise ManifestError(error.message, path=str(config)) from error
-    if not cases and not scenario.logs and scenario.store is None:
-        raise ReplayError("no requests: give a log, or requests with --cases")
     world = PluginWorld(plugin_config, read_snapshot(scenario.cluster) if scenario.cluster is not None else ())
-    if scenario.logs or scenario.store is not None:
+    if _has_log(scenario):
         yield from recorded_results(plugin, world, logged_requests(scenario, progress))
     for path in cases:
         # The buckets were filled at the times of the log, which are not those of the cases.

@@ -480,7 +480,7 @@ ACTS_LATER = [
         (
             (
                 "ClusterPolicy/network/deny, ClusterPolicy/network/label: other objects are made or changed after a request; "
-                "`replay explain` says whether a request triggers it"
+                "`replay plugin kyverno` counts and lists these requests"
             ),
         ),
     ),

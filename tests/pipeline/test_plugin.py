@@ -108,6 +108,20 @@ def test_a_request_that_a_policy_denied_is_validated_before_the_webhooks(tmp_pat
     ]
 
 
+GENERATING = """
+{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]},
+  generate: {apiVersion: v1, kind: ConfigMap, name: "cm-{{ request.object.metadata.name }}", namespace: "n", data: {data: {}}}}]}}
+"""
+
+
+def test_an_engine_lists_the_requests_of_a_log_that_trigger_its_rules(tmp_path: Path) -> None:
+    events = [event(1, "create", pod("a")), event(2, "create", {**pod("b"), "kind": "Job"})]
+    lines = run(tmp_path, "kyverno", GENERATING, events, [case("c")])
+    made = {name: [{"policy": "p", "rule": "r", "effect": f"makes ConfigMap n/cm-{name} afterwards"}] for name in "ac"}
+    got = [(line["id"][-1], line.get("generate"), "undetermined" in line) for line in lines]
+    assert got == [("1", made["a"], False), ("c", made["c"], False), ("2", None, True)]
+
+
 def test_what_is_no_object_of_its_kind_is_undetermined(tmp_path: Path) -> None:
     wrong = case("x")
     wrong["request"]["object"]["spec"]["containers"] = 3

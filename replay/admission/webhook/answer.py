@@ -88,23 +88,33 @@ class RecallingBackend(Protocol):
 
 def webhook_request(attributes: Attributes, invocation: WebhookInvocation) -> JSON | Missing:
     """Return the AdmissionRequest of a call (`webhook/request.CreateV1AdmissionReview`), or an unknown part of it."""
+    request = admission_request(attributes)
+    if isinstance(request, Missing):
+        return request
+    # A replayed call must have no side effects.
+    named = {"kind": invocation.kind._asdict(), "resource": invocation.resource._asdict(), "dryRun": True}
+    return {**request, **named}
+
+
+def admission_request(attributes: Attributes) -> dict[str, JSON] | Missing:
+    """Return the AdmissionRequest for the kind and resource of the request itself, or an unknown part of it."""
     parts = (attributes.object, attributes.old_object, attributes.options)
     for part in parts:
         if isinstance(part, Missing):
             return part
         if isinstance(part, PartialObject):
             return part.missing[0]
+    kind, resource = attributes.kind._asdict(), attributes.resource._asdict()
     request: dict[str, Any] = {
-        "kind": invocation.kind._asdict(),
-        "resource": invocation.resource._asdict(),
-        "requestKind": attributes.kind._asdict(),
-        "requestResource": attributes.resource._asdict(),
+        "kind": kind,
+        "resource": resource,
+        "requestKind": kind,
+        "requestResource": resource,
         "operation": str(attributes.operation),
         "userInfo": user_info(attributes.user_info),
         "object": shown_to_webhook(attributes),
         "oldObject": attributes.old_object,
-        # A replayed call must have no side effects.
-        "dryRun": True,
+        "dryRun": attributes.dry_run,
         "options": attributes.options,
     }
     if attributes.subresource:
