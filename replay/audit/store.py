@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -35,7 +36,7 @@ from replay.audit.catalog import (
 )
 from replay.audit.directory.integrity import require_whole
 from replay.audit.directory.layout import segment_entry, tables, write_store
-from replay.audit.directory.lookups import Lookups, write_lookups
+from replay.audit.directory.lookups import Lookups, kept_lookups, kept_objects, object_ref, write_lookups
 from replay.audit.directory.remembered import remembered
 from replay.audit.directory.upkeep import sweep, sweep_segments
 from replay.audit.engine import FEW_PARTS, INGEST_MEMORY, Engine, ingest_errors
@@ -49,6 +50,7 @@ from replay.audit.reject import Reject, RejectReason
 from replay.audit.segment import Segment, finished, write_segment
 from replay.audit.source import LogFile, log_files
 from replay.errors import AuditLogError, StoreError
+from replay.kube.object_ref import ObjectRef
 from replay.on_demand import duckdb, pl
 from replay.storage.directory import DirectoryStorage, store_error
 from replay.storage.location import opened
@@ -59,6 +61,8 @@ PART_BYTES = 32 << 20
 """Approximate size of the JSON in a part of a new store, in bytes."""
 MOST_FRAME_BYTES = 64 << 20
 """Maximum size in memory of a stored frame, in bytes."""
+MOST_LOOKUP_BYTES = 16 << 20
+"""Maximum size of kept lookups, in bytes."""
 MOST_PARTS = 128
 FEWEST_KEPT_PARTS = 16
 """Number of parts of a kept store, which will grow and so needs more than its first log does."""
@@ -326,15 +330,34 @@ class Store:
     def lookups(self, resources: Iterable[str]) -> Lookups:
         """Return all successful writes to some resources, each `resource.group`, or `resource` in the core group.
 
-        Their file exists as long as the store is open.
+        Their file exists as long as the store is open. A kept store keeps them, unless they are large.
         """
         names = sorted(set(resources))
-        first = self.parts - lookup_parts(self.parts) if set(names) <= set(LOOKED_UP) else 0
         self._spill.mkdir(exist_ok=True)
         descriptor, path = tempfile.mkstemp(prefix="lookups-", dir=self._spill)
         os.close(descriptor)
-        some = self._part_by_part(range(first, self.parts), "writes", "object_name", resources=names)
-        return write_lookups((row for rows in some for row in zip(*rows, strict=True)), Path(path))
+        read: list[Lookups] = []
+
+        def content() -> bytes:
+            read.append(write_lookups(self._looked_up(names), Path(path)))
+            return kept_lookups(read[0], MOST_LOOKUP_BYTES)
+
+        if not self._is_kept:
+            return write_lookups(self._looked_up(names), Path(path))
+        question = f"{queries.text('writes')} {names}".encode()
+        remembered_content = self.remembered("lookups", content, question)
+        if read:
+            return read[0]
+        objects = kept_objects(remembered_content) if remembered_content else self._looked_up(names)
+        return write_lookups(objects, Path(path))
+
+    def _looked_up(self, names: Sequence[str]) -> Iterator[tuple[ObjectRef, list[RequestRecord]]]:
+        """Yield the written objects of some resources, each with its records in order."""
+        first = self.parts - lookup_parts(self.parts) if set(names) <= set(LOOKED_UP) else 0
+        some = self._part_by_part(range(first, self.parts), "writes", "object_name", resources=list(names))
+        rows = (row for rows in some for row in zip(*rows, strict=True))
+        for key, of_object in groupby(rows, key=lambda row: object_ref(row[1], row[0])):
+            yield key, [record for _, record in of_object]
 
     def collections(
         self,

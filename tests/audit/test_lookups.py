@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from replay.audit import store as store_module
 from replay.audit.directory.lookups import Lookups
+from replay.audit.event import RequestRecord
 from replay.audit.place import ObjectPlace, lookup_parts, object_place
 from replay.audit.store import Store
 from replay.kube.object_ref import ObjectRef
@@ -75,6 +77,27 @@ def test_the_writes_to_each_object(tmp_path: Path, *, kept: bool) -> None:
         }
         assert ids(store.lookups([])) == {}
     assert ids(found) == KNOWN  # the file is gone, and still open
+
+
+@pytest.mark.parametrize(("most", "is_read_again"), [(1 << 20, False), (10, True)])
+def test_a_kept_store_keeps_them_unless_they_are_large(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_read_again: bool
+) -> None:
+    monkeypatch.setattr(store_module, "MOST_LOOKUP_BYTES", most)
+    resources = ["namespaces", "configmaps"]
+    (tmp_path / "log").write_text("\n".join(LOG))
+    with Store.open(tmp_path / "store") as store:
+        store.ingest([tmp_path / "log"])
+        first = dict(store.lookups(resources))
+        asked: list[bool] = []
+
+        def read_again(_names: Sequence[str]) -> Iterator[tuple[ObjectRef, list[RequestRecord]]]:
+            asked.append(True)
+            yield from first.items()
+
+        monkeypatch.setattr(store, "_looked_up", read_again)
+        assert dict(store.lookups(resources)) == first
+        assert bool(asked) == is_read_again
 
 
 @pytest.mark.parametrize(("parts", "of_lookups"), [(1, 1), (5, 1), (16, 1), (17, 2), (128, 8)])

@@ -6,8 +6,9 @@ import os
 import pickle
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
 from pathlib import Path
+
+import msgspec
 
 from replay.audit.event import RequestRecord
 from replay.kube.object_ref import ObjectRef
@@ -38,6 +39,11 @@ class Lookups(Mapping[ObjectRef, list[RequestRecord]]):
         records: list[RequestRecord] = pickle.loads(os.pread(self._file, length, offset))  # noqa: S301
         return records
 
+    @property
+    def size(self) -> int:
+        """Return the size of the file in bytes."""
+        return sum(length for _, length in self._places.values())
+
     def __iter__(self) -> Iterator[ObjectRef]:
         """Iterate over the objects, in no particular order."""
         return iter(self._places)
@@ -53,12 +59,26 @@ def object_ref(record: RequestRecord, name: str) -> ObjectRef:
     return ObjectRef(record.api_group, record.resource, namespace, name, record.workspace)
 
 
-def write_lookups(records: Iterable[tuple[str, RequestRecord]], path: Path) -> Lookups:
-    """Write records to a file. Each comes with the name of its object, and those of one object are adjacent."""
+def write_lookups(objects: Iterable[tuple[ObjectRef, list[RequestRecord]]], path: Path) -> Lookups:
+    """Write objects with their records in order to a file."""
     places: dict[ObjectRef, tuple[int, int]] = {}
     with path.open("wb") as file:
-        for key, group in groupby(records, key=lambda named: object_ref(named[1], named[0])):
-            content = pickle.dumps([record for _, record in group], pickle.HIGHEST_PROTOCOL)
+        for key, records in objects:
+            content = pickle.dumps(records, pickle.HIGHEST_PROTOCOL)
             places[key] = file.tell(), len(content)
             file.write(content)
     return Lookups(path, places)
+
+
+_Objects = list[tuple[ObjectRef, list[RequestRecord]]]
+_OBJECTS = msgspec.msgpack.Decoder(_Objects)
+
+
+def kept_lookups(lookups: Lookups, most: int) -> bytes:
+    """Return lookups as bytes that need no pickle. They are empty if their file has more than `most` bytes."""
+    return b"" if lookups.size > most else msgspec.msgpack.encode(list(lookups.items()))
+
+
+def kept_objects(content: bytes) -> _Objects:
+    """Return the objects of `kept_lookups`."""
+    return _OBJECTS.decode(content)
