@@ -235,7 +235,7 @@ class WorkerPool(Generic[J]):
             yield from _collected(lambda part: executor.submit(run, job, part), parts, progress, meanwhile)
             return
         workers = min(_size(self._options), len(parts))
-        if self._pool is None and workers <= 1:
+        if workers <= 1:
             yield from _run_here(partial(task.run, job), parts, progress)
             return
         if self._pool is None:
