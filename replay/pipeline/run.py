@@ -72,7 +72,7 @@ from replay.pipeline.replay.reach import LogAnswers, unlike
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers, webhook_answers
 from replay.pipeline.replay.workers import RunPart, WorkerPool, are_forked, forked_workers, prepare_workers
-from replay.pipeline.replay.world import world_of
+from replay.pipeline.replay.world import World, world_of
 from replay.pipeline.scenario import STDIN, Scenario
 from replay.pipeline.set_diff import diff_workspaces
 from replay.pipeline.shard import prepare
@@ -307,6 +307,8 @@ def _replay(store: Store, job: Job, options: Options, progress: Progress, aside:
     new: dict[CoarseClass, ClassResult] = {}
     has_history, answers = authorized is not None, LogAnswers(store)
     with WorkerPool(store, (lambda: job) if has_history else partial(with_history, store, job), options) as worker_pool:
+        world, archive = _kept_world(store_results, worker_pool)
+        ask = partial(_ask_for_walks, answers, worker_pool, archive)
         if store_results is None:
             results, unread = _replay_parts(answers, worker_pool, progress, health)
             new = class_results(results, unread)
@@ -319,17 +321,13 @@ def _replay(store: Store, job: Job, options: Options, progress: Progress, aside:
             new = {requests: by_class.get(requests, NOTHING) for requests in unmet}
             store_results.write_met(met_classes(results, unread, unmet))
         if store_results is not None and changed:
-            by_difference = _corrected(met, earlier, answers, worker_pool, progress)
+            by_difference = _corrected(met, earlier, ask, worker_pool, progress)
             rest = {requests: each for requests, each in met.items() if requests not in by_difference}
-            new |= by_difference | _decided_again(rest, answers, worker_pool, progress)
+            new |= by_difference | _decided_again(rest, ask, worker_pool, progress)
             store_results.write(new)
             store_results.write_policies()
         classes = {**old, **new}
-        world = store_results.read_world() if store_results is not None else None
         if world is None:
-            archive = (
-                KeptWalks(store_results.read_walks(), lambda: worker_pool.job) if store_results is not None else None
-            )
             world = world_of(answers, worker_pool, _beginning(job, classes), progress, archive)
             if store_results is not None and archive is not None:
                 store_results.write_world(world, archive.content)
@@ -338,6 +336,24 @@ def _replay(store: Store, job: Job, options: Options, progress: Progress, aside:
         if file is not None:
             write_lines(results, world, file, authorized.lines if authorized is not None else None)
     return RunOutcome(summary, fidelity, world.facts)
+
+
+def _kept_world(
+    store_results: KeptResults | None, worker_pool: WorkerPool[Job]
+) -> tuple[World | None, KeptWalks | None]:
+    """Return the kept consequences, else the kept walks."""
+    if store_results is None:
+        return None, None
+    if (world := store_results.read_world()) is not None:
+        return world, None
+    return None, KeptWalks(store_results.read_walks(), lambda: worker_pool.job)
+
+
+def _ask_for_walks(answers: LogAnswers, worker_pool: WorkerPool[Job], archive: KeptWalks | None) -> None:
+    """Find now what the walks need, because this process would only wait for the workers."""
+    answers.ask(worker_pool.job)
+    if archive is not None:
+        archive.check()
 
 
 def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Divergence:
@@ -374,7 +390,7 @@ def _replay_parts(
 def _corrected(
     met: Mapping[CoarseClass, MetClass],
     earlier: Earlier | None,
-    answers: LogAnswers,
+    ask: Callable[[], object],
     worker_pool: WorkerPool[Job],
     progress: Progress,
 ) -> dict[CoarseClass, ClassResult]:
@@ -382,7 +398,7 @@ def _corrected(
     if earlier is None:
         return {}
     differing = {requests: each for requests, each in met.items() if requests in earlier.results}
-    results = _run_again(differing, answers, worker_pool, progress, is_by_difference=True)
+    results = _run_again(differing, ask, worker_pool, progress, is_by_difference=True)
     added, removed = class_results(results, ()), removed_results(results)
     by_class = {
         requests: corrected(earlier.results[requests], removed.get(requests, NOTHING), added.get(requests, NOTHING))
@@ -393,27 +409,26 @@ def _corrected(
 
 def _run_again(
     met: Mapping[CoarseClass, MetClass],
-    answers: LogAnswers,
+    ask: Callable[[], object],
     worker_pool: WorkerPool[Job],
     progress: Progress,
     *,
     is_by_difference: bool = False,
 ) -> list[PartResult]:
-    """Replay kept requests, a portion of them at a time."""
+    """Replay kept requests, a portion of them at a time. `ask` is called while the workers run."""
     portions = [MetPortion(0, [], is_by_difference)]
     for block in (block for each in met.values() for block in each.blocks):
         if sum(map(len, portions[-1].blocks)) > PORTION_BYTES:
             portions.append(MetPortion(len(portions), [], is_by_difference))
         portions[-1].blocks.append(block)
-    ask = partial(answers.ask, worker_pool.job)
     return worker_pool.run(RunAgain(), portions, progress, ask) if portions[0].blocks else []
 
 
 def _decided_again(
-    met: Mapping[CoarseClass, MetClass], answers: LogAnswers, worker_pool: WorkerPool[Job], progress: Progress
+    met: Mapping[CoarseClass, MetClass], ask: Callable[[], object], worker_pool: WorkerPool[Job], progress: Progress
 ) -> dict[CoarseClass, ClassResult]:
     """Return the results of classes whose requests are kept as of the validating phase."""
-    by_class = class_results(_run_again(met, answers, worker_pool, progress), ())
+    by_class = class_results(_run_again(met, ask, worker_pool, progress), ())
     return {requests: joined(each.settled, by_class.get(requests, NOTHING)) for requests, each in met.items()}
 
 

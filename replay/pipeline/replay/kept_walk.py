@@ -131,6 +131,8 @@ class KeptWalks:
             self._file = _File([], [], [])
         self._entries = {entry.context: entry for entry in self._file.entries}
         self._validity: dict[int, _Validity] = {}
+        self._checked: dict[bytes, bool] = {}
+        """Whether a walk is still valid, by the digest of its inputs."""
         self._new: dict[bytes, _Entry] = {}
         self._traces: dict[Trace, int] = {}
         self._size = 0
@@ -214,8 +216,15 @@ class KeptWalks:
         others = [unit for of_set in self._units for unit in of_set if unit.plugin not in POLICY_PLUGINS]
         return not any(unit.selects(requests) for unit in others for requests in trace.decided)
 
+    def check(self) -> None:
+        """Find now which walks are still valid, for a process that would only wait."""
+        for context in sorted(self._entries, key=self.place):
+            self._checked[context] = self._is_valid(self._entries[context])
+
     def _is_valid(self, entry: _Entry) -> bool:
         """Return whether the sets would give a walk the same answers and decisions."""
+        if entry.context in self._checked:
+            return self._checked[entry.context]
         if not 0 <= entry.trace < len(self._file.traces):
             return False
         if entry.trace not in self._validity:
