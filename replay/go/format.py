@@ -141,31 +141,23 @@ def _missing(match: re.Match[str]) -> str:
     return f"{bad}%!{verb}({'BADINDEX' if is_numbered else 'MISSING'})"
 
 
-_SIGNED = re.compile(r"[+-]?[0-9]+")
-_UNSIGNED = re.compile(r"[0-9]+")
-_MOST_DIGITS = 20
-"""Maximum number of digits of a 64-bit integer."""
+_INTEGER = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,20})")
+"""An integer. One of 64 bits has at most 20 significant digits."""
 
 
 def parse_int(text: str, bits: int = 64) -> int | None:
     """Return an integer with `bits` bits, or None for another text or a number out of range."""
-    if _SIGNED.fullmatch(text) is None:
+    match = _INTEGER.fullmatch(text)
+    if match is None:
         return None
-    magnitude = _magnitude(text.lstrip("+-"))
-    if magnitude is None:
-        return None
-    value = -magnitude if text.startswith("-") else magnitude
+    value = -int(match["digits"]) if match["sign"] == "-" else int(match["digits"])
     return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
 
 def parse_uint(text: str, bits: int = 64) -> int | None:
     """Return an unsigned integer with `bits` bits, or None for another text or a number out of range."""
-    if _UNSIGNED.fullmatch(text) is None:
+    match = _INTEGER.fullmatch(text)
+    if match is None or match["sign"]:
         return None
-    value = _magnitude(text)
-    return value if value is not None and value < 1 << bits else None
-
-
-def _magnitude(digits: str) -> int | None:
-    significant = digits.lstrip("0")
-    return int(significant or "0") if len(significant) <= _MOST_DIGITS else None
+    value = int(match["digits"])
+    return value if value < 1 << bits else None
