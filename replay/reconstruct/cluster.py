@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
@@ -97,7 +97,8 @@ class Cluster:
         # None says that only the snapshot has the object, so that the log has no writes to it.
         for key_at_place in self._objects:
             self._keys.setdefault(key_at_place[:2], {}).setdefault(key_at_place, None)
-        self._histories: dict[ObjectKey, History] = {}
+        self._history = lru_cache(MOST_HISTORIES)(self._history_of)
+        """Returns the history of a known object."""
         self._listings: dict[tuple[GroupVersionKind, str | None], ListedObjects] = {}
 
     def _crds(self) -> list[JSON]:
@@ -251,21 +252,13 @@ class Cluster:
         kind = next((each for each in self.discovery if (each.kind.group, each.kind.kind) == key[:2]), None)
         return ObjectRef(key[0], kind.resource.resource if kind is not None else "", key[2], key[3])
 
-    def _history(self, key: ObjectKey) -> History:
-        """Return the history of a known object. The least recently used one is dropped."""
-        # It is put back below, as in `listing`.
-        history = self._histories.pop(key, None)
-        if history is None:
-            written = self._keys[key[:2]][key]
-            records = self._writes[written] if written is not None else ()
-            exchanges = [Exchange(self._timed(r) if self._timed else r, self.discovery, checked=True) for r in records]
-            exchanges_known = [exchange for exchange in exchanges if exchange.parent_kind is not None]
-            collected = self.deletions.effects_on(written or self._named(key))
-            history = History(exchanges_known, self._objects.get(key), self.clock, collected=collected)
-            if len(self._histories) >= MOST_HISTORIES:
-                del self._histories[next(iter(self._histories))]
-        self._histories[key] = history
-        return history
+    def _history_of(self, key: ObjectKey) -> History:
+        written = self._keys[key[:2]][key]
+        records = self._writes[written] if written is not None else ()
+        exchanges = [Exchange(self._timed(r) if self._timed else r, self.discovery, checked=True) for r in records]
+        exchanges_known = [exchange for exchange in exchanges if exchange.parent_kind is not None]
+        collected = self.deletions.effects_on(written or self._named(key))
+        return History(exchanges_known, self._objects.get(key), self.clock, collected=collected)
 
 
 def _by_object(records: Iterable[RequestRecord]) -> Writes:

@@ -133,7 +133,7 @@ _LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
 def with_runtime_class(pod: Known, shown: JSON, lister: Lister) -> Known:
     """Return a pod after RuntimeClass: with overhead, node selector and tolerations of its class."""
-    name = get(pod.value, ("spec", "runtimeClassName"))
+    name = (pod.value.get("spec") or {}).get("runtimeClassName")
     if not name:
         return pod
     if shown is not None:
@@ -162,7 +162,7 @@ def _with_scheduling(pod: Known, scheduling: JSON, overhead: JSON) -> Known:
 
 def with_topology_labels(pod: Known, shown: JSON, lister: Lister) -> Known:
     """Return a pod after PodTopologyLabels: with zone and region of its node, if it names one."""
-    name = get(pod.value, ("spec", "nodeName"))
+    name = (pod.value.get("spec") or {}).get("nodeName")
     if not name:
         return pod
     # The stored pod has the copied labels, so the node is looked up only without it.
@@ -273,7 +273,7 @@ def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Liste
     if get(pod.value, ("metadata", "annotations", MIRROR)) is not None:
         return pod
     pod = pod.with_fields(("spec",), with_account(pod.value.get("spec") or {}))
-    account = lister.get(SERVICE_ACCOUNT, namespace, get(pod.value, ("spec", "serviceAccountName")))
+    account = lister.get(SERVICE_ACCOUNT, namespace, pod.value["spec"]["serviceAccountName"])
     mounts = _mounts_token(pod, shown, account)
     if mounts is None:
         pod = pod.with_holes(_token_holes(pod))
@@ -284,7 +284,7 @@ def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Liste
 
 def _mounts_token(pod: Known, shown: JSON, account: JSON | PartialObject | Missing | None) -> bool | None:
     """Return whether the token is mounted, None if unknown."""
-    is_automounted = get(pod.value, ("spec", "automountServiceAccountToken"))
+    is_automounted = pod.value["spec"].get("automountServiceAccountToken")
     if is_automounted is not None:
         return bool(is_automounted)
     if shown is not None:
@@ -334,10 +334,10 @@ def _token_holes(pod: Known) -> list[Hole]:
 def _with_pull_secrets(pod: Known, shown: JSON, account: JSON | PartialObject | Missing | None) -> Known:
     """Return a pod with the account's image pull secrets, if it has none of its own."""
     path = ("spec", "imagePullSecrets")
-    if get(pod.value, path):
+    if pod.value["spec"].get("imagePullSecrets"):
         return pod
     if shown is not None:
-        secrets = get(shown, path)
+        secrets = (shown.get("spec") or {}).get("imagePullSecrets")
     else:
         secrets = None if account is None else field_of(account, "imagePullSecrets")
         if account is None or isinstance(secrets, Missing):
