@@ -7,13 +7,14 @@ so a server cannot have logged it. Unknown fields and null are not errors there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
 
+from replay.json import JSON
 from replay.kube.go_object import QUANTITY, RAW, TIMES
-from replay.kube.gvk import GroupVersionKind
+from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.schema import OBJECT_META, Schema, Schemas
 
 _SCALARS: Mapping[str, Any] = {
@@ -30,13 +31,14 @@ _NAMED: Mapping[str, Any] = {
 }
 
 
-def misfit(text: str, kind: GroupVersionKind | None) -> str:
+def misfit(text: str, api_version: JSON, kind: JSON) -> str:
     """Return where and why a body does not fit (`spec.containers: expected an array, got str`), empty if it does.
 
-    For custom kinds, only the metadata has a type.
+    `api_version` and `kind` are what the body says. For custom kinds, only the metadata has a type.
     """
+    is_named = isinstance(api_version, str) and isinstance(kind, str)
     try:
-        _decoder(kind).decode(text)
+        (_decoder(api_version, kind) if is_named else _untyped()).decode(text)
     except msgspec.ValidationError as error:
         wrong, _, path = str(error).replace(" | null", "").partition(" - at `$")
         place = f"`{path.rstrip('`').lstrip('.')}`" if path.strip("`") else "the body"
@@ -48,9 +50,9 @@ def misfit(text: str, kind: GroupVersionKind | None) -> str:
     return ""
 
 
-@cache
-def _decoder(kind: GroupVersionKind | None) -> msgspec.json.Decoder[Any]:
-    schema = _schemas().for_kind(kind) if kind is not None else None
+@lru_cache(maxsize=1024)
+def _decoder(api_version: str, kind: str) -> msgspec.json.Decoder[Any]:
+    schema = _schemas().for_kind(GroupVersionKind(*split_api_version(api_version), kind))
     return _untyped() if schema is None else msgspec.json.Decoder(_types().type_for(schema))
 
 

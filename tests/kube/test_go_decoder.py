@@ -13,6 +13,12 @@ DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
 CRD = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 WIDGET = GroupVersionKind("example.com", "v1", "Widget")
 
+
+def named(kind: GroupVersionKind | None) -> tuple[str | None, str | None]:
+    """Return `apiVersion` and `kind` as a body has them."""
+    return (kind.api_version, kind.kind) if kind is not None else (None, None)
+
+
 FITS: list[tuple[str, GroupVersionKind | None, JSON]] = [
     ("nothing", POD, {}),
     (
@@ -39,7 +45,7 @@ FITS: list[tuple[str, GroupVersionKind | None, JSON]] = [
 
 @pytest.mark.parametrize(("kind", "body"), [row[1:] for row in FITS], ids=[row[0] for row in FITS])
 def test_what_the_type_takes(kind: GroupVersionKind | None, body: JSON) -> None:
-    assert misfit(json.dumps(body), kind) == ""
+    assert misfit(json.dumps(body), *named(kind)) == ""
 
 
 WRONG: list[tuple[str, GroupVersionKind | None, JSON, str]] = [
@@ -62,8 +68,8 @@ WRONG: list[tuple[str, GroupVersionKind | None, JSON, str]] = [
 
 @pytest.mark.parametrize(("kind", "body", "told"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
 def test_what_it_does_not_take(kind: GroupVersionKind | None, body: JSON, told: str) -> None:
-    assert misfit(json.dumps(body), kind) == told
+    assert misfit(json.dumps(body), *named(kind)) == told
 
 
 def test_depth_is_no_error_of_the_decoder() -> None:
-    assert misfit('{"spec":' * 5000 + "1" + "}" * 5000, WIDGET) in ("", "it is nested too deep")
+    assert misfit('{"spec":' * 5000 + "1" + "}" * 5000, *named(WIDGET)) in ("", "it is nested too deep")

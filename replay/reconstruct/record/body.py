@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from functools import cache, lru_cache
-from typing import Any
+from functools import cache
 
 import orjson
-from msgspec import Struct
 
 from replay.go.format import parse_uint
 from replay.json import JSON, decode_json
 from replay.kube.go_decoder import misfit
-from replay.kube.gvk import GroupVersionKind, split_api_version
+from replay.kube.gvk import GroupVersionKind
 
 
 class BodyShape(Enum):
@@ -35,37 +33,40 @@ class UnusableBodyError(Exception):
     """A body looked like an object and is not one. `str()` is the problem."""
 
 
-class Body(Struct, eq=False):
-    """One body. `json` is None if there is no body or it is unusable: no JSON, nested too deep, or of another form.
+class Body:
+    """One body, decoded at the first use of `json` or `fault`.
 
-    `name` says which body it is, `request` or `response`. A text that begins like an object of the kind counts as one
-    without decoding (`shape`), because most bodies are never read. If such a body turns out to be unusable, `json`
-    raises `UnusableBodyError`. A `checked` body never does: it is decoded before its shape is reported.
+    `json` is None if there is no body or it is unusable: no JSON, nested too deep, or of another form. `fault` then says
+    why, as a sentence. `name` says which body it is, `request` or `response`. A text that begins like an object of the
+    kind counts as one without decoding (`shape`), because most bodies are never read. If such a body turns out to be
+    unusable, `json` raises `UnusableBodyError`. A `checked` body never does: it is decoded before its shape is reported.
     """
 
-    text: str | None
-    name: str = "response"
-    checked: bool = False
-    _json: Any = ...
-    _fault: str = ""
-    _promised: bool = False
+    __slots__ = ("_is_decoded", "_is_promised", "checked", "fault", "json", "name", "text")
 
-    @property
-    def json(self) -> JSON:
-        """The decoded body."""
-        # `...` says that the text is not decoded yet. None is a possible body.
-        if self._json is ...:
-            self._json, self._fault = _usable(self.text) if self.text else (None, "")
-        if self._promised and self._fault:
+    json: JSON
+    fault: str
+
+    def __init__(self, text: str | None, name: str = "response", checked: bool = False) -> None:
+        """See the class."""
+        self.text = text
+        self.name = name
+        self.checked = checked
+        self._is_decoded = False
+        self._is_promised = False
+
+    def __getattr__(self, attribute: str) -> JSON:
+        """Decode the body and set `json` and `fault`. Python asks here for an attribute that is not set."""
+        if attribute not in ("json", "fault"):
+            raise AttributeError(attribute)
+        self._is_decoded = True
+        body, problem = _usable(self.text) if self.text else (None, "")
+        self.fault = f"replay cannot use the {self.name} body: {problem}" if problem else ""
+        if not problem or not self._is_promised:
+            self.json = body
+        elif attribute == "json":
             raise UnusableBodyError(self.fault)
-        return self._json
-
-    @property
-    def fault(self) -> str:
-        """Return the body's problem as a sentence, empty if it is usable or absent."""
-        if self._json is ...:
-            self._json, self._fault = _usable(self.text) if self.text else (None, "")
-        return f"replay cannot use the {self.name} body: {self._fault}" if self._fault else ""
+        return body if attribute == "json" else self.fault
 
     @property
     def metadata(self) -> dict[str, JSON]:
@@ -76,8 +77,8 @@ class Body(Struct, eq=False):
 
     def shape(self, kind: GroupVersionKind | None) -> BodyShape:
         """Return what the body is, for a request whose object is of `kind` (None: unknown)."""
-        if self._json is ... and not self.checked and self.text and kind and self.text.startswith(_beginning(kind)):
-            self._promised = True
+        if not self._is_decoded and not self.checked and self.text and kind and self.text.startswith(_beginning(kind)):
+            self._is_promised = True
             return BodyShape.OBJECT
         body = self.json
         if not isinstance(body, dict):
@@ -105,7 +106,7 @@ def _usable(text: str) -> tuple[JSON, str]:
         return value, ""
     if not isinstance(value, dict):
         return None, "it is not a JSON object"
-    wrong = misfit(text, _kind_of(value))
+    wrong = misfit(text, value.get("apiVersion"), value.get("kind"))
     return (None, f"it does not match the schema of its kind ({wrong})") if wrong else (value, "")
 
 
@@ -115,7 +116,7 @@ def fault_of(value: dict[str, JSON]) -> str:
         text = orjson.dumps(value).decode()
     except TypeError as error:
         return _TOO_DEEP if _levels_of(value) > MOST_LEVELS else f"it is not JSON ({error})"
-    wrong = misfit(text, _kind_of(value))
+    wrong = misfit(text, value.get("apiVersion"), value.get("kind"))
     return f"it does not match the schema of its kind ({wrong})" if wrong else ""
 
 
@@ -146,20 +147,6 @@ def _is_shallow(value: JSON) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _kind_of(body: dict[str, JSON]) -> GroupVersionKind | None:
-    """Return the kind that a body names, None if it names none."""
-    api_version, kind = body.get("apiVersion"), body.get("kind")
-    if not isinstance(api_version, str) or not isinstance(kind, str):
-        return None
-    return _named_kind(api_version, kind)
-
-
-@lru_cache(maxsize=1024)
-def _named_kind(api_version: str, kind: str) -> GroupVersionKind:
-    """Return a kind by the text of a body. Cached, because making one takes as long as reading a small body."""
-    return GroupVersionKind(*split_api_version(api_version), kind)
 
 
 @cache
