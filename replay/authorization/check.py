@@ -202,7 +202,7 @@ def _configuration_findings(path: str, checked: Checked, version: KubernetesVers
         position = checked.problems[0].position if checked.problems else NOWHERE
         yield Finding(Severity.ERROR, SERVER, checked.error, path, position, first=True)
     for warning in checked.warnings:
-        yield Finding(Severity.WARNING, _ON_SERVER, warning, path)
+        yield Finding(Severity.INFO, _ON_SERVER, warning, path)
     for lint in lint_configuration(checked, version):
         yield Finding(Severity.WARNING, lint.name, lint.message, path, field_path=lint.path)
 
@@ -213,7 +213,7 @@ def _rbac_findings(path: Path, cluster_keys: list[tuple[str, str, str]]) -> Iter
     except ReplayError as error:
         yield Finding(Severity.ERROR, SERVER, error.message, error.path)
         return
-    for warning in dangling_bindings(objects, cluster_keys):
+    for warning in dangling_bindings(objects, cluster_keys, bootstrapped=True):
         yield Finding(Severity.WARNING, _DANGLING, warning, where)
 
 

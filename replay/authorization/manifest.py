@@ -236,10 +236,17 @@ def _is_list_of(type_: type, value: JSON) -> bool:
     return value is None or (isinstance(value, list) and all(isinstance(item, type_) for item in value))
 
 
-def dangling_bindings(objects: Iterable[JSON], other_roles: Iterable[RBACKey] = ()) -> Iterator[str]:
+def _is_bootstrap_role(name: str) -> bool:
+    """Return whether the API server creates a ClusterRole when it starts (`rbac/bootstrappolicy/policy.go`)."""
+    return name in ("cluster-admin", "admin", "edit", "view") or name.startswith("system:")
+
+
+def dangling_bindings(
+    objects: Iterable[JSON], other_roles: Iterable[RBACKey] = (), *, bootstrapped: bool = False
+) -> Iterator[str]:
     """Yield a line for each binding of a role that is neither in `objects` nor in `other_roles`.
 
-    Yields nothing if no role is known.
+    `bootstrapped` leaves out roles that every server creates. Yields nothing if no role is known.
     """
     listed = list(objects)
     roles = {rbac_key(obj) for obj in listed if not obj["kind"].endswith("Binding")} | set(other_roles)
@@ -250,6 +257,8 @@ def dangling_bindings(objects: Iterable[JSON], other_roles: Iterable[RBACKey] = 
             continue
         kind, namespace, name = rbac_key(obj)
         ref = obj["roleRef"]
+        if bootstrapped and ref["kind"] == "ClusterRole" and _is_bootstrap_role(ref["name"]):
+            continue
         if (ref["kind"], namespace if ref["kind"] == "Role" else "", ref["name"]) not in roles:
             place = f"{kind} `{f'{namespace}/' if namespace else ''}{name}`"
             yield f"{place} refers to {ref['kind']} `{ref['name']}`, which is not there"

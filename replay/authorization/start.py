@@ -174,7 +174,7 @@ def _validated(data: bytes, version: KubernetesVersion, files: ServerFiles, need
     except ConfigurationError as error:
         return Checked(LoadResult.REFUSED, str(error), problems=error.problems)
     errors = tuple(validate_configuration(configuration, version, files))
-    warnings = tuple(f"{path} lies on the server and was not looked at" for path in dict.fromkeys(files.unseen))
+    warnings = tuple(f"{path} is a file of the server, which was not checked" for path in dict.fromkeys(files.unseen))
     if errors:
         return Checked(LoadResult.REFUSED, aggregate(errors), configuration, errors, (), warnings)
     texts = list(validate_names(configuration))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -188,8 +189,8 @@ def _is_among(path: SchemaPath, others: set[SchemaPath]) -> bool:
     return any(path[: len(each)] == each or each[: len(path)] == path for each in others if each)
 
 
-_LARGE = 200
-"""Size of a large list, map or text, for cost estimates."""
+_LARGE = 30
+"""Size that all lists, maps and texts of a usual object can have at once, for cost estimates."""
 
 
 def lint_expressions(policy: LoadedObject, context: LintContext) -> Iterator[SilenceableWarning]:
@@ -212,12 +213,17 @@ def lint_expressions(policy: LoadedObject, context: LintContext) -> Iterator[Sil
 
 def _lint_cost(policy: LoadedObject, checked: CheckedExpression) -> Iterator[SilenceableWarning]:
     assert checked.compiled.program is not None
-    # The server's own estimate, given large lists.
-    cost = checked.compiled.program.estimated_cost(fixed(_LARGE)).most
-    if cost > PER_CALL_LIMIT:
+    program = checked.compiled.program
+
+    def fits(size: int) -> bool:
+        # The server's own estimate, for lists and texts of this size.
+        return program.estimated_cost(fixed(size)).most <= PER_CALL_LIMIT
+
+    if not fits(_LARGE):
+        most = bisect_left(range(_LARGE), True, key=lambda size: not fits(size)) - 1
         message = (
-            f"it can cost {cost:,} where lists have {_LARGE} elements and texts {_LARGE} characters; "
-            f"the limit is {PER_CALL_LIMIT:,}"
+            f"the worst-case cost exceeds the limit of {PER_CALL_LIMIT:,} if lists have more than {most} elements "
+            f"and texts more than {most} characters"
         )
         yield warned(policy, catalogue.COST, message, checked.path)
 

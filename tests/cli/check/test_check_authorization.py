@@ -75,7 +75,7 @@ def test_files_of_the_server_below_a_root(tmp_path: Path, kubeconfig: str | None
 
 def test_files_of_the_server_are_warnings_without_a_root(tmp_path: Path) -> None:
     code, told = invoke("--authorization", written(tmp_path / "a.yaml", WEBHOOK), "--format", "json")
-    warnings = ["/srv/w.kubeconfig lies on the server and was not looked at"]
+    warnings = ["/srv/w.kubeconfig is a file of the server, which was not checked"]
     assert (code, json.loads(told)) == (0, {"ok": True, "error": "", "result": "accepted", "warnings": warnings})
 
 
@@ -118,11 +118,13 @@ def test_a_set_is_checked_with_its_authorization(tmp_path: Path) -> None:
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: b}\n"
         "roleRef: {kind: ClusterRole, name: c}\n"
     )
-    written(tmp_path / "rbac" / "all.yaml", f"{role}---\n{binding}")
+    built_in = binding.replace("name: b", "name: d").replace("name: c", "name: edit")
+    written(tmp_path / "rbac" / "all.yaml", f"{role}---\n{binding}---\n{built_in}")
     code, told = invoke(str(tmp_path))
     assert code == 2
     assert "expected name rbac for authorizer RBAC instead of roles" in told
     assert "ClusterRoleBinding `b` refers to ClusterRole `c`, which is not there" in told
+    assert "edit" not in told
 
 
 def test_nothing_to_check() -> None:
