@@ -104,9 +104,13 @@ class _Decoder:
         if not isinstance(value, list):
             raise self._mismatch(value, schema)
         decoded = []
+        make = self._struct if items.fields else self.value
         for index, (item, old_item) in enumerate(zip(value, counterparts(value, old), strict=True)):
+            if item is old_item and isinstance(item, (dict, list)):
+                decoded.append(item)
+                continue
             self._place.append((None, index))
-            decoded.append(self.value(items, item, old_item))
+            decoded.append(_zero(items) if item is None else make(items, item, old_item))
             self._place.pop()
         return decoded
 
@@ -161,8 +165,11 @@ def counterparts(items: list[JSON], old: JSON) -> list[JSON]:
     if not isinstance(old, list):
         return [None] * len(items)
     identities = set(map(id, old))
-    padded = [*old, *[None] * (len(items) - len(old))]
-    return [item if id(item) in identities else other for item, other in zip(items, padded, strict=False)]
+    likely: list[JSON] = [*old[: len(items)], *[None] * (len(items) - len(old))]
+    for index, item in enumerate(items):
+        if id(item) in identities:
+            likely[index] = item
+    return likely
 
 
 def _left_out(field: Schema, value: JSON) -> bool:

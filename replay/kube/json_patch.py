@@ -65,7 +65,9 @@ def apply(document: JSON, operations: Sequence[Mapping[str, Any]], *, explicit_n
 
 
 def _add(document: JSON, operation: Mapping[str, Any]) -> JSON:
-    path = _text(operation, "path", "add operation failed to decode path: missing value")
+    path = operation.get("path")
+    if not isinstance(path, str):
+        raise JSONPatchError("add operation failed to decode path: missing value")
     place = _copied(document, path)
     if place is None:
         raise JSONPatchError(f'add operation does not apply: doc is missing path: "{path}": {_MISSING}')
@@ -76,7 +78,9 @@ def _add(document: JSON, operation: Mapping[str, Any]) -> JSON:
 
 
 def _remove(document: JSON, operation: Mapping[str, Any]) -> JSON:
-    path = _text(operation, "path", "remove operation failed to decode path: missing value")
+    path = operation.get("path")
+    if not isinstance(path, str):
+        raise JSONPatchError("remove operation failed to decode path: missing value")
     place = _copied(document, path)
     if place is None:
         raise JSONPatchError(f'remove operation does not apply: doc is missing path: "{path}": {_MISSING}')
@@ -87,7 +91,9 @@ def _remove(document: JSON, operation: Mapping[str, Any]) -> JSON:
 
 
 def _replace(document: JSON, operation: Mapping[str, Any]) -> JSON:
-    path = _text(operation, "path", f"replace operation failed to decode path: {_no_path}")
+    path = operation.get("path")
+    if not isinstance(path, str):
+        raise JSONPatchError(f"replace operation failed to decode path: {_no_path}")
     value = operation.get("value")
     if path == "":
         if not isinstance(value, dict | list):
@@ -349,14 +355,16 @@ def _differences(path: str, old: JSON, new: JSON, operations: list[dict[str, JSO
 
 def _list_differences(path: str, old: list[JSON], new: list[JSON], operations: list[dict[str, JSON]]) -> None:
     start, shorter = 0, min(len(old), len(new))
-    while start < shorter and equal(old[start], new[start]):
+    while start < shorter and (old[start] is new[start] or equal(old[start], new[start])):
         start += 1
     # In lists of equal length, the pair that just differed is not compared again from the end.
     end, rest = 0, shorter - start - (len(old) == len(new))
-    while end < rest and equal(old[-1 - end], new[-1 - end]):
+    while end < rest and (old[-1 - end] is new[-1 - end] or equal(old[-1 - end], new[-1 - end])):
         end += 1
     for index in range(start, shorter - end):
         _differences(f"{path}/{index}", old[index], new[index], operations)
+    if len(old) == len(new):
+        return
     added = range(shorter - end, len(new) - end)
     # Items are removed from the end, so that no removal moves an item that is still to be removed.
     removed = reversed(range(shorter - end, len(old) - end))

@@ -23,7 +23,7 @@ _FINE = re.compile(r"([+-]?)(\d+)(?:([nu])|e(-(?:[4-9]|\d\d)))")
 """A canonical quantity that may be finer than a thousandth."""
 
 
-def set_defaults(schema: Schema, value: dict[str, JSON], old: JSON = None) -> None:
+def set_defaults(schema: Schema, value: dict[str, JSON], old: JSON = None) -> None:  # noqa: C901 - a loop a step
     """Default an object in place, as it came from `round_trip` with the same `old`.
 
     Parts that are (by identity) parts of `old` are taken to be defaulted, and are never changed.
@@ -39,15 +39,16 @@ def set_defaults(schema: Schema, value: dict[str, JSON], old: JSON = None) -> No
         if value.get(name) is None:
             value[name] = default
     for name, item in value.items():
-        kind = type(item)
-        if kind is dict or kind is list:
-            was = old_fields.get(name)
-            if item is was:
-                continue
-            if kind is dict and type(was) is dict and _is_copy(item, was):
-                value[name] = was  # a rule copied it but changed nothing
-            else:
-                _descend(schema.fields[name], value, name, was, schema.name)
+        was = old_fields.get(name)
+        if item is was:
+            continue
+        kind, declared = type(item), schema.fields[name]
+        if kind is dict and type(was) is dict and _is_copy(item, was):
+            value[name] = was  # a rule copied it but changed nothing
+        elif kind is dict and declared.fields:
+            set_defaults(declared, item, was)
+        elif kind is dict or kind is list:
+            value[name] = _with_defaults(declared, item, was, schema.name)
 
 
 def _is_copy(value: dict[str, JSON], old: dict[str, JSON]) -> bool:
@@ -60,23 +61,21 @@ def _is_copy(value: dict[str, JSON], old: dict[str, JSON]) -> bool:
     return True
 
 
-def _descend(schema: Schema, parent: dict[str, JSON], name: str, old: JSON, owner: str) -> None:
-    value = parent[name]
+def _with_defaults(schema: Schema, value: JSON, old: JSON, owner: str) -> JSON:
+    """Return a list or map in the struct `owner` with the defaults of its parts."""
+    part = schema.items or schema.values
+    if part is None:
+        return value
     if isinstance(value, list):
-        items = schema.items
-        if items is None or not (items.fields or items.values):
-            return
-        for item, old_item in zip(value, counterparts(value, old), strict=True):
+        for item, old_item in zip(value, counterparts(value, old), strict=True) if part.fields or part.values else ():
             if type(item) is dict and item is not old_item:
-                set_defaults(items, item, old_item)
-    elif schema.fields:
-        set_defaults(schema, value, old)
-    elif schema.values is not None:
-        if schema.values.name == _QUANTITY and owner.startswith(_CORE):
-            parent[name] = {key: _rounded(amount) for key, amount in value.items()}
-        elif schema.values.fields:
-            for inner in value.values():
-                set_defaults(schema.values, inner)
+                set_defaults(part, item, old_item)
+    elif part.fields:
+        for inner in value.values():
+            set_defaults(part, inner)
+    elif part.name == _QUANTITY and owner.startswith(_CORE):
+        return {key: _rounded(amount) for key, amount in value.items()}
+    return value
 
 
 def _rounded(amount: str) -> str:

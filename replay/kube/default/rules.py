@@ -161,10 +161,12 @@ def _fill(struct: StructFields, field: str, default: Any) -> None:
 def _each(struct: StructFields, field: str, change: Callable[[StructFields], StructFields | None]) -> None:
     """Replace the items of a list for which `change` returns a copy."""
     items = struct.get(field)
-    if items:
-        changed = [change(item) or item for item in items]
-        if list(map(id, changed)) != list(map(id, items)):
-            struct[field] = changed
+    for index, item in enumerate(items or ()):
+        changed = change(item)
+        if changed is not None:
+            if struct[field] is items:
+                struct[field] = list(items)
+            struct[field][index] = changed
 
 
 def _container(container: StructFields) -> None:

@@ -37,7 +37,8 @@ def item_key(atom: ListAtom, item: JSON) -> tuple[Any, ...]:
     key = []
     for name in sorted(atom.keys):
         if name in item:
-            key.append((name, _comparable(item[name])))
+            value = item[name]
+            key.append((name, value if type(value) is str else _comparable(value)))
         elif atom.element.map is not None and name in atom.element.map.defaults:
             key.append((name, _comparable(atom.element.map.defaults[name])))
     if not key:

@@ -124,21 +124,14 @@ def _conforms(atom: Atom, value: JSON) -> bool:
                 if type(inner) not in declared.fitting:
                     parts.append((declared, inner))
         elif kind is list and fitting.list is not None and fitting.map is None:
-            element = fitting.list.element
-            if fitting.list.associative and not _are_keyed(fitting.list, part):
-                return False
+            element, keys = fitting.list.element, fitting.list.keys
+            for item in part if fitting.list.associative else ():
+                # An item of a set is its own key. The texts for items without a key come from `_validate`.
+                is_named = isinstance(item, dict) and not item.keys().isdisjoint(keys)
+                if not (is_named if keys else isinstance(item, str | int | float)):
+                    return False
             parts += zip(repeat(element), part, strict=False)
         elif kind not in fitting.fitting and next(_validate(fitting, part, allow_duplicates=True), None) is not None:
-            return False
-    return True
-
-
-def _are_keyed(atom: ListAtom, items: list[JSON]) -> bool:
-    """Return whether each item of an associative list certainly has a key."""
-    if not atom.keys:
-        return all(isinstance(item, str | int | float) for item in items)
-    for item in items:  # noqa: SIM110 - quicker than a generator
-        if not isinstance(item, dict) or item.keys().isdisjoint(atom.keys):
             return False
     return True
 
@@ -262,8 +255,8 @@ def _merge_lists(atom: ListAtom, live: JSON, patch: JSON) -> JSON:
     return merged or _ABSENT
 
 
-def _merged_order(ours: list[Any], theirs: list[Any]) -> Iterator[tuple[str, int]]:
-    """Yield the next item: one of ours that the patch does not name, or one of theirs, merged with ours if shared.
+def _merged_order(ours: list[Any], theirs: list[Any]) -> list[tuple[str, int]]:
+    """Return the items in order: one of ours that the patch does not name, or one of theirs, merged with ours if shared.
 
     Shared items keep the order of the patch, and the object's items between them stay there
     (`mergingWalker.visitListItems`).
@@ -272,12 +265,13 @@ def _merged_order(ours: list[Any], theirs: list[Any]) -> Iterator[tuple[str, int
     shared = iter([key for key in theirs if key in our_set])
     next_shared = next(shared, _ABSENT)
     merged_keys = set()
+    order: list[tuple[str, int]] = []
     left, right = 0, 0
     while left < len(ours) or right < len(theirs):
         if left < len(ours) and right < len(theirs):
             if ours[left] == theirs[right]:
                 merged_keys.add(ours[left])
-                yield "theirs", right
+                order.append(("theirs", right))
                 left, right, next_shared = left + 1, right + 1, next(shared, _ABSENT)
                 continue
             # This shared item comes later in the patch. It is merged there.
@@ -286,7 +280,7 @@ def _merged_order(ours: list[Any], theirs: list[Any]) -> Iterator[tuple[str, int
                 continue
         if left < len(ours):
             if ours[left] not in their_set:
-                yield "ours", left
+                order.append(("ours", left))
                 left += 1
                 continue
             # This shared item came earlier in the patch. It is already merged.
@@ -294,7 +288,8 @@ def _merged_order(ours: list[Any], theirs: list[Any]) -> Iterator[tuple[str, int
                 left += 1
         if right < len(theirs):
             merged_keys.add(theirs[right])
-            yield "theirs", right
+            order.append(("theirs", right))
             if next_shared == theirs[right]:
                 next_shared = next(shared, _ABSENT)
             right += 1
+    return order

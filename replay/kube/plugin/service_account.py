@@ -36,7 +36,7 @@ def token_volume_name(spec: JSON) -> str | None:
 
 def has_mount(container: JSON) -> bool:
     """Return whether a container has a mount at the token's path."""
-    return any(mount.get("mountPath") == MOUNT_PATH for mount in container.get("volumeMounts") or ())
+    return MOUNT_PATH in [mount.get("mountPath") for mount in container.get("volumeMounts") or ()]
 
 
 def mount_token(spec: JSON, name: str) -> None:
