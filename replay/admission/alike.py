@@ -66,10 +66,12 @@ class RequestBindings(PlainBindings):
     """Bindings of policies that matched the request in the version in which it was sent."""
 
     def __init__(self, attributes: Attributes) -> None:
-        """Start with the object, which nearly every policy reads."""
+        """Start with the objects, which nearly every policy reads."""
         self._attributes = attributes
         if type(attributes.object) is dict:
             self["object"] = attributes.object
+        if type(attributes.old_object) is dict or attributes.old_object is None:
+            self["oldObject"] = attributes.old_object
 
     def _made(self, name: str) -> Any:
         attributes = self._attributes

@@ -99,7 +99,8 @@ class Activation:
                     plain[name] = _timed(value, views)
                 if kind_of_value is Missing or kind_of_value is PartialObject:
                     del plain[name]
-            _restrict(plain, group)
+            if group:
+                _restrict(plain, group)
         return plain
 
     def scope(self, views: Views) -> Scope:

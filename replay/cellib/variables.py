@@ -163,7 +163,7 @@ class FastVariables(dict[str, Value]):
         """Compute a variable. One that reads itself is left to the strict engine."""
         if name in self._running:
             raise LeaveError
-        program = self._variables[unescaped(name) or name].program
+        program = self._variables[name if "__" not in name else unescaped(name) or name].program
         code = program.compiled if program is not None and name not in self._taken else None
         if code is None:
             value = plain_value(self.strict.value(self._kind, name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -37,12 +37,14 @@ class Shown(Struct, frozen=True):
     object: bool | None = None
     old_object: bool | None = None
 
+    @lru_cache(maxsize=64)  # noqa: B019 - there are eighteen states
     def read(self, *, matching: bool = False) -> Shown:
         """Return the state after expressions have read the objects. `matching` is for match conditions."""
         typed = self.typed or matching
         object_, old_object = self.object, self.old_object
         return Shown(typed, typed if object_ is None else object_, typed if old_object is None else old_object)
 
+    @lru_cache(maxsize=64)  # noqa: B019 - there are eighteen states
     def updated(self) -> Shown:
         """Return the state after a mutation has replaced the object."""
         return Shown(self.typed, None, self.old_object)

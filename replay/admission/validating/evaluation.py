@@ -87,7 +87,8 @@ class SharedEvaluation(dict[CompiledExpression, Evaluated]):
 
     def __missing__(self, compiled: CompiledExpression) -> Evaluated:
         """Evaluate an expression at its first use."""
-        evaluated = self._by_disjuncts(compiled) if compiled.kind is ExpressionKind.VALIDATION else None
+        is_divided = compiled.disjuncts and compiled.kind is ExpressionKind.VALIDATION
+        evaluated = self._by_disjuncts(compiled) if is_divided else None
         if evaluated is None:
             evaluated = self._evaluated(compiled)
         self[compiled] = evaluated
@@ -131,8 +132,6 @@ class SharedEvaluation(dict[CompiledExpression, Evaluated]):
 
     def _by_disjuncts(self, compiled: CompiledExpression) -> Evaluated | None:
         """Return the result that the operands of `||` determine, None if the whole expression must be evaluated."""
-        if not compiled.disjuncts:
-            return None
         cost, outcome = 0, FALSE
         for each in compiled.disjuncts:
             value = self[each].value

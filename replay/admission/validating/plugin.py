@@ -86,7 +86,12 @@ class AlikePolicies:
 
     def may_read_messages(self, results: _GroupResults, shared: SharedEvaluation) -> bool:
         """Return whether messages may have influenced results: as texts of denials, or by their cost."""
-        return self.has_messages and (bool(results) or shared.most > min(each.affordable for each in self.validators))
+        return self.has_messages and (bool(results) or shared.most > self._affordable)
+
+    @cached_property
+    def _affordable(self) -> int:
+        """The highest cost of one expression that each of the policies can certainly pay."""
+        return min(each.affordable for each in self.validators)
 
 
 class _ValidationPlan:
