@@ -32,6 +32,7 @@ from replay.gatekeeper.rego.ast import (
 from replay.gatekeeper.rego.lexer import RegoError
 from replay.gatekeeper.rego.order import Bound, needs, ordered, undeclared_in_template
 from replay.gatekeeper.rego.parser import UnsupportedRegoError
+from replay.gatekeeper.rego.runtime import CONSTANT, SCANNED, SMALL, SMALL_FAMILIES
 
 _LOOPS = 17
 """Limit of ours for nested loops in a function. Python allows 20."""
@@ -83,48 +84,6 @@ def path_of(function: Ref | Var) -> tuple[str, ...] | None:
     return tuple(operand.value for operand in function.operands if isinstance(operand, Scalar))
 
 
-_SMALL = frozenset(
-    [
-        "abs",
-        "all",
-        "any",
-        "ceil",
-        "contains",
-        "count",
-        "div",
-        "endswith",
-        "equal",
-        "floor",
-        "gt",
-        "gte",
-        "indexof",
-        "internal.member_2",
-        "lt",
-        "lte",
-        "max",
-        "min",
-        "neq",
-        "object.get",
-        "object.subset",
-        "re_match",
-        "regex.match",
-        "rem",
-        "round",
-        "startswith",
-        "sum",
-        "to_number",
-        "trace",
-        "type_name",
-        "strings.any_prefix_match",
-        "strings.any_suffix_match",
-        "strings.count",
-        "glob.match",
-        "units.parse",
-        "units.parse_bytes",
-    ]
-)
-_SMALL_FAMILIES = ("is_", "time.", "semver.", "net.cidr_contains")
-"""Families of builtins whose results are small or part of their operands."""
 _ITEM = 3
 """Steps charged for each item of a comprehension, for the memory that it takes."""
 
@@ -364,14 +323,14 @@ class FunctionWriter:
         for term in (left_term, right_term):
             if isinstance(term, Scalar) and isinstance(term.value, str):
                 return f"({left} == {right})"
-        return f"equal({left}, {right})"
+        return f"same({self.context[-1]}, {left}, {right})"
 
     def _relation(self, term: Infix) -> str:
         left, right = self.value(term.left), self.value(term.right)
         if term.operator in ("==", "!="):
             condition = self._equal(left, right, term.left, term.right)
             return condition if term.operator == "==" else f"not {condition}"
-        return f"compare({left}, {right}) {_RELATIONS[term.operator]} 0"
+        return f"order({self.context[-1]}, {left}, {right}) {_RELATIONS[term.operator]} 0"
 
     # Terms
 
@@ -397,6 +356,7 @@ class FunctionWriter:
                 return self._assigned(self._relation(term))
             case Infix():
                 arguments = [self.value(term.left), self.value(term.right)]
+                self._takes(_OPERATORS[term.operator], (term.left, term.right), arguments)
                 name = self._defined(f"{self.names.builtin(_OPERATORS[term.operator])}({', '.join(arguments)})")
                 self.line(f"{self.context[-1]}.made({name})")
                 return name
@@ -406,15 +366,19 @@ class FunctionWriter:
                     return self._assigned(f"is_member({self.context[-1]}, {value}, {collection})")
                 return self._assigned(f"has_entry({self.value(term.key)}, {value}, {collection})")
             case ArrayTerm():
-                return self._assigned(f"[{', '.join([self.value(item) for item in term.items])}]")
+                return self._holding(f"[{', '.join([self.value(item) for item in term.items])}]", term.items)
             case SetTerm():
-                return self._assigned(f"Set([{', '.join([self.value(item) for item in term.items])}])")
+                items = [self.value(item) for item in term.items]
+                self._takes("", term.items, items)
+                return self._holding(f"Set([{', '.join(items)}])", term.items)
             case ObjectTerm():
+                parts = [part for entry in term.entries for part in entry]
                 entries = [(self.value(key), self.value(value), key) for key, value in term.entries]
                 if all(isinstance(key, Scalar) and isinstance(key.value, str) for _, _, key in entries):
-                    return self._assigned("{" + ", ".join(f"{key}: {value}" for key, value, _ in entries) + "}")
-                return self._assigned(
-                    "object_of([" + ", ".join(f"({key}, {value})" for key, value, _ in entries) + "])"
+                    text = ", ".join(f"{key}: {value}" for key, value, _ in entries)
+                    return self._holding(f"{{{text}}}", parts)
+                return self._holding(
+                    "object_of([" + ", ".join(f"({key}, {value})" for key, value, _ in entries) + "])", parts
                 )
             case TemplateString():
                 return self._template(term)
@@ -426,6 +390,28 @@ class FunctionWriter:
         name = self.fresh()
         self.line(f"{name} = {code}")
         return name
+
+    def _holding(self, code: str, parts: Sequence[Term]) -> str:
+        """Assign a new collection. Its parts may be collections."""
+        name = self._assigned(code)
+        if any(isinstance(part, Var | Ref | Call | ArrayTerm | SetTerm | ObjectTerm | Comprehension) for part in parts):
+            self.line(f"{self.context[-1]}.holds({name})")
+        return name
+
+    def _takes(self, operation: str, terms: Sequence[Term], operands: Sequence[str]) -> None:
+        """Spend steps for the operands of an operation."""
+        if operation in CONSTANT or operation.startswith("is_"):
+            return
+        if operation == "sprintf":
+            operands = operands[:1]  # the values are counted when they are printed
+        self.takes(*(operand for term, operand in zip(terms, operands, strict=False) if not isinstance(term, Scalar)))
+
+    def takes(self, *operands: str) -> None:
+        """Write that an operation reads these operands whole. Short strings cost nothing."""
+        for operand in operands:
+            self.line(
+                f"if type({operand}) is not str or len({operand}) > {SCANNED}: {self.context[-1]}.takes({operand})"
+            )
 
     def _defined(self, code: str) -> str:
         name = self._assigned(code)
@@ -461,14 +447,20 @@ class FunctionWriter:
 
         def collect() -> None:
             if term.kind == "object":
-                key = self.value(term.key)
-                self.line(f"{name}.put({key}, {self.value(term.value)}, {term.line}, {self.file!r})")
+                key, value = self.value(term.key), self.value(term.value)
+                self.takes(key, value)
+                self.line(f"{name}.put({key}, {value}, {term.line}, {self.file!r})")
             else:
-                self.line(f"{name}.{'append' if term.kind == 'array' else 'add'}({self.value(term.value)})")
+                value = self.value(term.value)
+                if term.kind == "set":
+                    self.takes(value)
+                self.line(f"{name}.{'append' if term.kind == 'array' else 'add'}({value})")
             self.line(f"{self.context[-1]}.spend({_ITEM})")
 
         self.block(lambda: self.body(term.body, collect))
-        return self._assigned(f"{name}.value()") if term.kind == "object" else name
+        found = self._assigned(f"{name}.value()") if term.kind == "object" else name
+        self.line(f"{self.context[-1]}.holds({found})")
+        return found
 
     def _call(self, term: Call) -> str:
         arity = self.names.arity(term)
@@ -487,8 +479,9 @@ class FunctionWriter:
                 item = self.fresh()
                 self.loop(f"for {item} in {self.names.builtin(name)}({self.context[-1]}, {arguments[0]}):")
                 return item
+            self._takes(name, term.arguments, arguments)
             value = self._defined(f"{self.names.builtin(name)}({', '.join(arguments)})")
-            if name not in _SMALL and not name.startswith(_SMALL_FAMILIES):
+            if name not in SMALL and not name.startswith(SMALL_FAMILIES):
                 self.line(f"{self.context[-1]}.made({value})")
             return value
         path = path_of(term.function) or ()

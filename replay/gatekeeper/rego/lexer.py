@@ -21,7 +21,7 @@ class TooLargeError(Exception):
 
     def __init__(self) -> None:
         """Format the message."""
-        super().__init__(f"the policy builds a string of more than {LONGEST >> 20} MiB")
+        super().__init__(f"the policy handles a value of more than {LONGEST >> 20} MiB")
 
 
 def limited(size: int) -> None:

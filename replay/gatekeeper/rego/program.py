@@ -51,8 +51,10 @@ def _rule_code(
             writer.block(lambda: writer.line(f"out.append({writer.value(default.head.value)})"))
             lines += writer.lines
         lines.append("    out = out[0] if out else U")
-    elif kind == "object":
-        lines.append("    out = out.value()")
+    else:
+        if kind == "object":
+            lines.append("    out = out.value()")
+        lines.append("    c.holds(out)")
     return [*lines, f"    c.memo[{number}] = out", "    return out"]
 
 
@@ -62,12 +64,14 @@ def _clause(writer: FunctionWriter, rule: Rule, kind: str, *, is_entry: bool) ->
     def collect() -> None:
         if kind == "set":
             value = writer.value(head.key)
+            writer.takes(value)
             writer.line(f"c.said(out, {value}, {head.line})" if is_entry else f"out.add({value})")
         elif kind == "object":
-            key = writer.value(head.key)
+            key, value = writer.value(head.key), writer.value(head.value)
             is_named = isinstance(head.key, Scalar) and isinstance(head.key.value, str)
             message = f", {_COMPLETE!r}" if is_named else ""
-            writer.line(f"out.put({key}, {writer.value(head.value)}, {head.line}, {writer.file!r}{message})")
+            writer.takes(key, value)
+            writer.line(f"out.put({key}, {value}, {head.line}, {writer.file!r}{message})")
 
     if kind != "value":
         writer.block(lambda: writer.body(rule.body, collect))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from replay.gatekeeper.rego.lexer import limited
@@ -23,12 +23,70 @@ from replay.gatekeeper.rego.value import (
 )
 
 ONCE = (None,)
+_PARTS: dict[type, Callable[[Any], Collection[Value]]] = {
+    list: lambda value: value,
+    dict: dict.values,
+    Set: lambda value: [*value.known.values(), *value.partial] if value.partial else value.known.values(),
+    Object: lambda value: [part for entry in value.entries.values() for part in entry],
+}
+"""Parts of a collection, by its type."""
+_COLLECTIONS = frozenset(_PARTS)
 STEPS = 4_000_000
 """Step budget of a query. An element of an iteration and a call cost one step each, as do about 64 bytes of memory.
 
 The budget amounts to a few seconds and a few hundred MiB.
 """
 _SHORT, _ENTRY, _LARGE = 64, 3, 2**1000
+SCANNED = 1024
+"""Characters of a string that an operation reads in one step."""
+
+
+SMALL = frozenset(
+    [
+        "abs",
+        "all",
+        "any",
+        "ceil",
+        "contains",
+        "count",
+        "div",
+        "endswith",
+        "equal",
+        "floor",
+        "gt",
+        "gte",
+        "indexof",
+        "internal.member_2",
+        "lt",
+        "lte",
+        "max",
+        "min",
+        "neq",
+        "object.get",
+        "object.subset",
+        "re_match",
+        "regex.match",
+        "rem",
+        "round",
+        "startswith",
+        "sum",
+        "to_number",
+        "trace",
+        "type_name",
+        "strings.any_prefix_match",
+        "strings.any_suffix_match",
+        "strings.count",
+        "glob.match",
+        "units.parse",
+        "units.parse_bytes",
+    ]
+)
+SMALL_FAMILIES = ("is_", "time.", "semver.", "net.cidr_contains")
+"""Families of builtins whose results are small or part of their operands."""
+CONSTANT = frozenset(
+    ["abs", "ceil", "count", "div", "floor", "mul", "plus", "print", "rem", "round", "to_number", "trace", "type_name"]
+)
+"""Builtins that do not read their operands whole, beside those of the family `is_`."""
 
 
 class ConflictError(Exception):
@@ -49,7 +107,7 @@ class Context:
     `reads` holds the numbers of the paths at which the input was read.
     """
 
-    __slots__ = ("input", "inventory", "left", "lines", "memo", "reads", "unknown")
+    __slots__ = ("input", "inventory", "left", "lines", "memo", "reads", "sizes", "unknown")
 
     def __init__(self, input_: Value, inventory: Value, size: int, left: list[int]) -> None:
         """`size` is the number of rules, `left` a list with the remaining steps."""
@@ -60,6 +118,8 @@ class Context:
         self.reads: set[int] = set()
         self.unknown: list[str] = []
         self.lines: dict[str | bytes, int] = {}
+        self.sizes: dict[int, tuple[Value, int]] = {}
+        """Collections of collections that the policy made, with the number of their parts at all depths, by identity."""
 
     def spend(self, count: int) -> None:
         """Spend steps. Raises TooManyStepsError."""
@@ -73,17 +133,41 @@ class Context:
         if kind is str:
             if len(value) > _SHORT:
                 self.spend(len(value) // _SHORT)
-        elif kind is list:
-            self.spend(len(value))
-        elif kind is dict:
-            self.spend(_ENTRY * len(value))
-        elif kind is Set:
-            self.spend(_ENTRY * value.size)
+        elif kind in _PARTS:
+            parts = _PARTS[kind](value)
+            self.spend(len(parts) if kind is list else _ENTRY * len(parts))
+            self.holds(value)
         elif kind is int and value > _LARGE:
             self.spend(value.bit_length() // _SHORT)
 
+    def holds(self, value: Value) -> None:
+        """Spend steps for the collections in a new collection, as if they were copied.
+
+        They are shared, so without this a few steps would make a value with exponentially many parts.
+        """
+        parts = _PARTS[type(value)](value)
+        if _COLLECTIONS.isdisjoint(map(type, parts)):
+            return
+        inner = sum(self.size(part) for part in parts if type(part) in _PARTS)
+        self.sizes[id(value)] = (value, len(parts) + inner)
+        self.spend(inner)
+
+    def size(self, value: Value) -> int:
+        """Return the number of parts of a collection. Only collections that the policy made are counted at all depths."""
+        known = self.sizes.get(id(value))
+        return len(_PARTS[type(value)](value)) + 1 if known is None else known[1]
+
+    def takes(self, value: Value) -> None:
+        """Spend steps for an operation that reads an operand whole."""
+        kind = type(value)
+        if kind is str:
+            self.spend(len(value) // SCANNED)
+        elif kind in _PARTS:
+            self.spend(self.size(value) // _ENTRY)
+
     def said(self, out: Set, value: Value, line: int) -> None:
         """Add a member of the entry rule, and record the line of its rule."""
+        self.spend(_ENTRY)
         out.add(value)
         self.lines.setdefault(key_of(value), line)
 
@@ -95,7 +179,7 @@ def replaced(context: Context, root: str, path: Sequence[str], value: Value) -> 
         new = Context(_with_part(context.input, path, value), context.inventory, len(context.memo), context.left)
     else:
         new = Context(context.input, _with_part(context.inventory, path[1:], value), len(context.memo), context.left)
-    new.unknown, new.reads = context.unknown, context.reads
+    new.unknown, new.reads, new.sizes = context.unknown, context.reads, context.sizes
     return new
 
 
@@ -231,9 +315,29 @@ def fields_of(value: Value, keys: tuple[Value, ...]) -> list[Value] | None:
     return None
 
 
+def same(context: Context, a: Value, b: Value) -> bool:
+    """Return whether two values are equal, and spend steps for collections."""
+    kind = type(a)
+    if kind is str:
+        return bool(a == b)
+    if kind in _PARTS:
+        context.takes(a)
+    return equal(a, b)
+
+
+def order(context: Context, a: Value, b: Value) -> int:
+    """Return -1, 0 or 1 for the order of two values, and spend steps for collections."""
+    if type(a) in _PARTS:
+        context.takes(a)
+    return compare(a, b)
+
+
 def is_member(context: Context, value: Value, collection: Value) -> bool:
     """Return whether `value in collection` holds (`topdown/sets.go`, `builtinMember`)."""
     kind = type(collection)
+    if type(value) in _PARTS:
+        context.takes(value)
+        context.takes(collection)
     if isinstance(collection, Set):
         return collection.has(value)
     if kind is list and type(value) is str:
@@ -266,6 +370,6 @@ NAMESPACE = {
     "fields_of": fields_of,
     "is_member": is_member,
     "has_entry": has_entry,
-    "equal": equal,
-    "compare": compare,
+    "same": same,
+    "order": order,
 }

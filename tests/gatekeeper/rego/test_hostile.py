@@ -19,6 +19,13 @@ REQUEST = {
     "userInfo": {"username": "a"},
     "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}},
 }
+
+
+def _shared(name: str) -> str:
+    """A value of 4 to the power of 30 parts, which are shared."""
+    return "; ".join([f'{name}0 := ["x"]', *(f"{name}{n + 1} := [{', '.join([f'{name}{n}'] * 4)}]" for n in range(30))])
+
+
 STOPPED = {
     "an endless comprehension": 'x := [a | a := numbers.range(1, 10000)[_]; numbers.range(1, 10000)[_]; numbers.range(1, 10000)[_]]\n  msg := sprintf("%v", [x])',
     "nested loops that find nothing": 'r := numbers.range(1, 3000)\n  r[a]; r[b]; r[c]; a + b + c == 0\n  msg := "x"',
@@ -34,6 +41,15 @@ STOPPED = {
     "long texts in a list": 'a := sprintf("%0900000d", [0])\n  x := [y | n := numbers.range(1, 100000)[_]; y := concat("", [a, sprintf("%d", [n])])]\n  msg := sprintf("%v", [count(x)])',
     "large sets": 's := {n | n := numbers.range(1, 50000)[_]}\n  x := [t | n := numbers.range(1, 100000)[_]; t := s | {n}]\n  msg := sprintf("%v", [count(x)])',
     "a large object": 'x := {n: m | n := numbers.range(1, 3000)[_]; m := {k: n | k := numbers.range(1, 3000)[_]}}\n  msg := sprintf("%v", [count(x)])',
+    "shared parts, compared": f'{_shared("a")}; {_shared("b")}; a30 == b30; msg := "x"',
+    "shared parts, in a set": f'{_shared("a")}; x := {{a30}}; msg := sprintf("%v", [count(x)])',
+    "shared parts, printed": f"{_shared('a')}; msg := json.marshal(a30)",
+    "sums in a loop": 'x := numbers.range(1, 100000)\n  numbers.range(1, 100000)[_]; sum(x) == 0\n  msg := "x"',
+    "long lists compared in a loop": 'x := numbers.range(1, 100000)\n  numbers.range(1, 100000)[_]; x == array.reverse(x)\n  msg := "x"',
+    "long texts searched in a loop": 'x := sprintf("%0900000d", [0])\n  numbers.range(1, 900000)[_]; contains(x, "1")\n  msg := "x"',
+    "matches of a long text": 'x := regex.find_n("0", sprintf("%0900000d", [0]), -1)\n  msg := sprintf("%v", [count(x)])',
+    "a product of many digits": 'msg := sprintf("%d", [product(numbers.range(1, 100000))])',
+    "millions of violations": 'msg := sprintf("%0100d", [numbers.range(1, 1000000)[_]])',
     "what the machine holds": 'msg := sprintf("%v", [opa.runtime()])',
 }
 REFUSED = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from functools import lru_cache
 
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, wrong
@@ -11,7 +12,7 @@ from replay.gatekeeper.rego.lexer import TooLargeError
 from replay.gatekeeper.rego.value import Object, Set, UnknownTouchedError, Value, iterate, members_of, pairs_of
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-_MOST = 2**17
+_MOST, _MOST_DIGITS = 2**17, 4_000
 _CIDR = re.compile(r"([0-9a-fA-F:.]+)/0*([0-9]{1,3})", re.ASCII)
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 
@@ -149,7 +150,8 @@ def _merge(values: Value) -> Value:
     merged: list[Network] = []
     for version in (4, 6):
         merged += ipaddress.collapse_addresses([network for network in networks if network.version == version])  # type: ignore[type-var]
-    return Set(written.get(str(each), str(each)) if networks.count(each) == 1 else str(each) for each in merged)
+    counts = Counter(networks)
+    return Set(written.get(str(each), str(each)) if counts[each] == 1 else str(each) for each in merged)
 
 
 _IDENTIFIERS = re.compile(r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*", re.ASCII)
@@ -162,6 +164,8 @@ def _version(text: str) -> tuple[tuple[int, int, int], str]:
     if (metadata and not _IDENTIFIERS.fullmatch(metadata)) or (pre and not _IDENTIFIERS.fullmatch(pre)):
         raise BuiltinError
     numbers = rest.split(".")
+    if any(len(part) > _MOST_DIGITS for part in numbers):
+        raise TooLargeError
     if len(numbers) != 3 or not all(
         re.fullmatch(r"[+-]?[0-9]+", part, re.ASCII) and abs(int(part)) < 2**63 for part in numbers
     ):

@@ -300,6 +300,8 @@ def _product(values: Value) -> Value:
     total, is_negative = Fraction(1), False
     for value in _numbers(values):
         total = rounded(total * fraction_of(value))
+        if total.numerator.bit_length() > _MOST_BITS:
+            raise TooLargeError
         is_negative ^= _is_negative(value)
     return _signed(total, is_negative=is_negative)
 

@@ -15,6 +15,8 @@ from replay.gatekeeper.rego.value import UnknownTouchedError, Value
 from replay.go.regexp import re2_pattern
 from replay.go.regexp_tree import RegexpError, UnsupportedRegexpError
 
+_COPIES = 64
+"""Copies of a text of the largest size that one call may make."""
 _QUIET = re2.Options()
 _QUIET.log_errors = False
 
@@ -62,8 +64,10 @@ def _is_valid(pattern: Value) -> Value:
 def _all_matches(pattern: str, text: str, most: int) -> Iterator[Any]:
     """Yield the matches that Go finds. An empty match directly after another match does not count."""
     found = regexp(pattern)
-    at, last, count = 0, -1, 0
+    at, last, count, copied = 0, -1, 0, 0
     while at <= len(text) and (most < 0 or count < most):
+        copied += len(text)  # RE2 gets a copy of the text for every search
+        limited(copied // _COPIES)
         match = found.search(text, at)
         if match is None:
             return
