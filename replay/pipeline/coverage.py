@@ -81,7 +81,7 @@ class CoverageJob(Struct, frozen=True):
             coverage.count_attributes(kind_of(record), request.attributes)
         else:
             lister = self.job.cluster.at(record)
-            decisions = decide(self.job.chain, request, lister)
+            decisions = decide(self.job.server.chain, request, lister)
             coverage.count(kind_of(record), as_far_as_reached(request, decisions)[-1])
 
 

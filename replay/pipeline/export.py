@@ -71,9 +71,9 @@ class Exporter(Struct, frozen=True, dict=True):
         job = self.job
         if job.workspaces is not None:
             raise ReplayError("a case has one set of policies, so a request to a kcp workspace cannot be exported")
-        authorizer = recording(job.authorizer)
+        authorizer = recording(job.server.authorizer)
         sets, discovery = job.distinct_sets, job.cluster.discovery
-        return Chain(sets, job.version, discovery, job.schemas, authorizer=authorizer, versions=job.versions)
+        return Chain(sets, job.version, discovery, job.server.schemas, authorizer=authorizer, versions=job.versions)
 
     @property
     def _version(self) -> KubernetesVersion:

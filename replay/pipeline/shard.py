@@ -29,7 +29,7 @@ from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.distinct_set import only_named
-from replay.pipeline.replay.presence import agreement_with_event
+from replay.pipeline.replay.presence import PolicyWrite, agreement_with_event, writes_to
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.request import ReplayRequest
 
@@ -50,6 +50,8 @@ class Preparation(NamedTuple):
     sets: Sets
     discovery: Discovery
     workspaces: Workspaces | None = None
+    policy_writes: tuple[PolicyWrite, ...] = ()
+    """Objects of the baseline that the log creates and deletes, outside kcp."""
 
 
 def prepare(store: Store, manifests: Manifests) -> Preparation:
@@ -59,7 +61,8 @@ def prepare(store: Store, manifests: Manifests) -> Preparation:
     """
     rows = [(str(row[0]), str(row[1])) for row in store.answer("workspaces")]
     if not rows and manifests.folders is None:
-        return Preparation(manifests.sets, Cluster(manifests.snapshot).discovery)
+        written = writes_to(store, manifests.sets[0])
+        return Preparation(manifests.sets, Cluster(manifests.snapshot).discovery, policy_writes=written)
     if manifests.folders is None and (manifests.current or manifests.candidate):
         raise require_workspace(manifests.path)
     ((first, *_),) = store.answer("log_facts")

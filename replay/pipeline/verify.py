@@ -133,7 +133,7 @@ class VerifyJob(Struct, frozen=True, dict=True):
         if request.reached is Reached.FAILED_BEFORE:
             return
         lister = job.cluster.at(record)
-        decisions = job.decisions(request, lister)
+        decisions = job.server.decisions(request, lister)
         decision = as_far_as_reached(request, decisions)[0]
         part.total += 1
         part.decided += decision.verdict is not Verdict.UNDETERMINED

@@ -192,11 +192,11 @@ def test_webhooks_are_sent_what_they_were_sent() -> None:
         manifests = manifests_of(SCENARIO)
         answers = webhook_answers([f"{name}=recorded" for name in HOOKS.values()], prepare(store, manifests).sets)
         job = job_of(store, manifests, Options(), Path(), answers)
-        assert isinstance(job.chain, ShardChain)
+        assert isinstance(job.server.chain, ShardChain)
 
         def ask(request: ReplayRequest) -> None:
-            assert isinstance(job.chain, ShardChain)
-            asked = job.chain.chains(request.attributes, job.cluster.at(request.record))
+            assert isinstance(job.server.chain, ShardChain)
+            asked = job.server.chain.chains(request.attributes, job.cluster.at(request.record))
             if isinstance(asked, Missing) or request.reached is Reached.FAILED_BEFORE:
                 return
             known = answers.backends(request)

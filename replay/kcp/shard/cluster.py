@@ -188,6 +188,11 @@ class ShardCluster(Cluster):
             has_gaps = self._gaps[workspace] = any(_is_unseen(cluster, obj, began) for obj in cluster.snapshot)
         return has_gaps
 
+    def is_settled(self, kind: GroupVersionKind, at: int) -> bool:
+        """Return False: objects of all workspaces are never known."""
+        del kind, at
+        return False
+
     def policy_workspace(self, workspace: str, resource: GroupResource, start: int, end: int) -> str | Missing:
         """Return the workspace whose policies decide about a resource at a time (microseconds).
 

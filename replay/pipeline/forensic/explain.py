@@ -7,23 +7,18 @@ from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
-from replay.admission.chain import Chain
 from replay.admission.decision import Decision
 from replay.admission.explain.request import explained_request
 from replay.audit.answer import observe
 from replay.audit.ingest import Progress
 from replay.compare.subject import owner, workload
 from replay.errors import UNFORESEEN, ReplayError
-from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import Missing
-from replay.kube.lister import Lister
 from replay.pipeline.authorization.run import authorization_inputs, authorized_request
 from replay.pipeline.forensic.past import decided, past_job, requests_of
 from replay.pipeline.log import opened, repeats, require_known
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.presence import TimedChain, without
 from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES
@@ -68,7 +63,7 @@ def explain(
         concealer=Concealer(redactor_of(request, redact=options.redact)),
         workload=workload(attributes, job.owners),
         owner=owner(attributes.namespace, options.owner_label, job.cluster.at(request.record)),
-        decided_in=job.where(request.record),
+        decided_in=job.server.where(request.record),
         authorized=tuple(zip((CURRENT, CANDIDATE), authorized, strict=False)),
     )
 
@@ -76,7 +71,7 @@ def explain(
 def _within_workspaces(patterns: Sequence[str], requests: Iterable[ReplayRequest], job: Job) -> Iterator[ReplayRequest]:
     """Yield the requests. Raise ReplayError for one outside of the kcp workspaces that the patterns select."""
     for request in requests:
-        path = job.where(request.record).workspace
+        path = job.server.where(request.record).workspace
         if patterns and not any(fnmatchcase(path, pattern) for pattern in patterns):
             where = f"is to the workspace {path}" if path else "is to no workspace of kcp"
             raise ReplayError(f"the request {where}", path="--workspace")
@@ -104,35 +99,15 @@ def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetEx
         return verdicts
 
 
-def _chain_of(
-    job: Job, manifests: Manifests, request: ReplayRequest
-) -> tuple[Chain, Lister, tuple[ManifestSet | None, ManifestSet | None]]:
-    """Return the chain that decides a request, its lister and its sets.
-
-    For a shard, they are those of the deciding workspace.
-    """
-    lister = job.cluster.at(request.record)
-    if isinstance(job.decider, TimedChain):
-        names = job.decider.absent(lister)[-1]
-        current, candidate = without(job.sets, names)
-        given = (manifests.current and current, manifests.candidate and candidate)
-        return job.decider.chain(names), lister, given
-    if isinstance(job.chain, Chain):
-        return job.chain, lister, (manifests.current, manifests.candidate)
-    chains = job.chain.chains(request.attributes, lister)
-    if isinstance(chains, Missing):
-        raise ReplayError(f"nothing can be explained: {chains.reason}")
-    return chains[-1].chain, chains[-1].lister, chains[-1].sides
-
-
 def _step_by_step(
     job: Job, manifests: Manifests, request: ReplayRequest, decisions: Sequence[Decision]
 ) -> tuple[SetExplanation, ...]:
-    chain, lister, sets = _chain_of(job, manifests, request)
+    chain, lister, sets = job.server.chain_at(request, job.cluster.at(request.record))
     asking = chain.asking(request.before_mutation, request.attributes, lister, job.webhooks.backends(request))
     explanations = []
+    given = manifests.current, manifests.candidate
     for index, (name, each) in enumerate(zip((CURRENT, CANDIDATE), sets, strict=True)):
-        if each is not None and (manifests.current, manifests.candidate)[index] is not None:
+        if given[index] is not None:
             explained = explained_request(chain, asking, index, each)
             parts = explained.passes, explained.policies, explained.webhooks
             explanations.append(SetExplanation(name, decisions[index], *parts))

@@ -122,7 +122,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
         # What is unknown of the body cannot be compared.
         operations = [each for each in diff(body.value, stored) if not _is_below(tokens(each["path"]), holes)]
         decision = self._decision(exchange, request, body)
-        home = self.job.where(request.record).policies
+        home = self.job.server.where(request.record).policies
         claims = [*_webhook_claims(request.record, home), *_policy_claims(decision, stored, attributions, home)]
         claims += self._server_claims(write, body, operations)
         claims += _shard_claims(request.record, body.value, stored)
@@ -137,7 +137,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
         if isinstance(original, Missing) or exchange.record.verb == "patch":
             original = replace(request.attributes, object=attribute(body, "object"))
         lister = self.job.cluster.at(request.record)
-        return self.job.chain.decide(original, request.attributes, lister)[0]
+        return self.job.server.chain.decide(original, request.attributes, lister)[0]
 
     def _server_claims(self, write: Write, body: Known, operations: Sequence[JSON]) -> Iterator[AttributedPaths]:
         """Yield changes by plugins, defaults, strategies and storage, and values that an update keeps."""
@@ -167,7 +167,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
         """
         if exchange.kind is None or exchange.record.verb != "patch":
             return frozenset()
-        patcher = self.job.chain.patchers.patcher_for(exchange.kind, self.job.cluster.at(exchange.record))
+        patcher = self.job.server.chain.patchers.patcher_for(exchange.kind, self.job.cluster.at(exchange.record))
         if patcher is None:
             return frozenset()
         try:
@@ -194,7 +194,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
             record.seq,
             record.audit_id,
             attributes.operation,
-            in_workspace(self.job.where(record).workspace, attributes.namespace),
+            in_workspace(self.job.server.where(record).workspace, attributes.namespace),
             attributes.name,
             record.user.username,
             shown if who[0] is not Actor.SERVER else (),

@@ -63,4 +63,4 @@ def decided(job: Job, request: ReplayRequest) -> list[Decision]:
     if request.reached is Reached.FAILED_BEFORE:
         return [NOT_REACHED, NOT_REACHED]
     lister = job.cluster.at(request.record)
-    return as_far_as_reached(request, job.decisions(request, lister))
+    return as_far_as_reached(request, job.server.decisions(request, lister))

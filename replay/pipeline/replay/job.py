@@ -3,71 +3,60 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from replay.admission.chain import Chain, Decider
+from replay.admission.chain import Chain
 from replay.admission.decision import Decision
 from replay.admission.ordered.registry import (
-    ALL_ORDERED_PLUGINS,
     has_mutators,
     policy_names,
     webhook_mutators,
 )
 from replay.admission.ordered.request_class import ClassQuestions
-from replay.admission.reads import AUTHORIZER
 from replay.audit.part import StorePart
-from replay.authorization.chains import Authorizers, Chains, asked_by, policy_authorizer
+from replay.authorization.chains import Authorizers
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.compare.subject import OWNER_LABEL, Owners
 from replay.json import JSON
-from replay.kcp.shard.chain import ShardChain
-from replay.kcp.shard.cluster import ShardCluster
 from replay.kcp.shard.planned import Workspaces
 from replay.kube.admissionregistration import ManifestSet, Sets
-from replay.kube.attributes import Missing, Operation
-from replay.kube.authorizer import Authorizer
+from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupResource
 from replay.kube.lister import Lister
 from replay.kube.overlay import objects_by_kind
-from replay.kube.rbac.authorizer import RBACAuthorizer
-from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass, Predicate
 from replay.matching.rules import excluded_from_all
-from replay.pipeline.replay.decide import decide, decide_again, decide_keeping
+from replay.pipeline.replay.decide import decide_again, decide_keeping
 from replay.pipeline.replay.difference import Difference, difference_of
-from replay.pipeline.replay.distinct_set import distinct_sets, only_named
+from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.kept_input import met_request, rows_of
 from replay.pipeline.replay.ledger import DecidedRequests, Entries, with_entry
-from replay.pipeline.replay.presence import Name, PolicyWrite, TimedChain, best_shown, without
+from replay.pipeline.replay.presence import PolicyWrite
 from replay.pipeline.replay.redaction import redacted_denials
 from replay.pipeline.replay.replayer import (
     ClassOutcomes,
     Decide,
     PartOutcomes,
     Replayer,
-    Where,
     as_far_as_reached,
-    outside_kcp,
 )
+from replay.pipeline.replay.server import Server, server_of
 from replay.pipeline.replay.totals import ClassPiece, Totals
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
-from replay.pipeline.shard import in_force
 from replay.reconstruct.cluster import Cluster, Writes
-from replay.reconstruct.history.clock import RevisionClock
-from replay.reconstruct.history.collection_deletion import CollectionDeletions, Row
+from replay.reconstruct.history.collection_deletion import Row
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.builtin import REPRODUCED
-from replay.reconstruct.server.default_class import DefaultClasses, ShownClass, kinds_without_default
-from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
+from replay.reconstruct.server.default_class import DefaultClasses, ShownClass
+from replay.reconstruct.skew import TolerantReconstructor
 from replay.reconstruct.trust import Trust
 from replay.world.earlier import StatesBeforeLog
 from replay.world.elsewhere import COUNTED, Elsewhere
@@ -157,102 +146,14 @@ class Job(Struct, frozen=True, dict=True):
         return excluded_from_all(self.distinct_sets)
 
     @cached_property
+    def server(self) -> Server:
+        """The server of the log, and who decides about its requests."""
+        return server_of(self)
+
+    @cached_property
     def cluster(self) -> Cluster:
         """The cluster over the time of the log."""
-        clock = RevisionClock(widened_samples(self.revisions, self.clock_error))
-        timed = partial(widened, error=self.clock_error) if self.clock_error else None
-        on = {each.name for each in self.sets[0].builtin}
-        without_default = kinds_without_default(self.classes, on)
-        deletions = CollectionDeletions(self.deletions, self.clock_error)
-        if self.workspaces is not None:
-            return ShardCluster(self.snapshot, self.lookups, clock, timed, deletions)
-        return Cluster(self.snapshot, self.lookups, clock, timed, deletions, without_default)
-
-    @cached_property
-    def chain(self) -> Chain | ShardChain:
-        """The compiled sets, without webhooks that both sets call and that have no source of answers."""
-        return self.chain_of(self.distinct_sets) if self.workspaces is None else self.shard_chain()
-
-    @cached_property
-    def decider(self) -> Decider:
-        """The decider for requests of the log.
-
-        If the log creates or deletes objects of a set, it uses those that existed.
-        """
-        return self._timed(self.sets_without) if self.policy_writes else self.chain
-
-    def _timed(self, sets: Callable[[frozenset[Name]], Sets]) -> TimedChain:
-        return TimedChain(self.sets[0], self.policy_writes, lambda names: self.chain_of(sets(names)))
-
-    def sets_without(self, names: frozenset[Name]) -> Sets:
-        """Return the parts of both sets that run while some objects do not exist."""
-        sets = without(self.sets, names) if names else self.sets
-        return distinct_sets(sets, self.webhooks.names, with_plugins=self.with_plugins, again=self.again)
-
-    def shard_chain(self, *, alone: bool = False) -> ShardChain:
-        """Return the chains of all workspaces; with `alone`, the baseline is empty."""
-        assert self.workspaces is not None
-        assert isinstance(self.cluster, ShardCluster)
-
-        def distinct(sets: Sets) -> Sets:
-            only = self.workspaces.only if self.workspaces is not None else frozenset()
-            current, candidate = (replace(each, down=own.down) for each, own in zip(sets, self.sets, strict=True))
-            chosen = (only_named(current, only), only_named(candidate, only)) if only else (current, candidate)
-            current, candidate = distinct_sets(chosen, self.webhooks.names)
-            return (ManifestSet(), candidate) if alone else (current, candidate)
-
-        return ShardChain(self.cluster, self.workspaces, self.versions, distinct, policy_names(self.distinct_sets[0]))
-
-    def chain_of(self, sets: Sequence[ManifestSet]) -> Chain:
-        """Return the chain of compiled sets."""
-        own = asked_by if self.authorizers is not None and self._asks_authorizers(sets) else None
-        discovery, schemas = self.cluster.discovery, self.schemas
-        return Chain(
-            sets,
-            self.version,
-            discovery,
-            schemas,
-            authorizer=self.authorizer,
-            asked_by=own,
-            versions=self._versions_of(sets),
-        )
-
-    @cached_property
-    def authorizer(self) -> Callable[[Lister], Authorizer | Missing]:
-        """Return the authorizer of policies for a lister's time."""
-        return RBACAuthorizer if self.authorizers is None else policy_authorizer(self._authorizing)
-
-    def _versions_of(self, sets: Sequence[ManifestSet]) -> Sequence[KubernetesVersion]:
-        """Return the minors of the servers of sets: the baseline, then candidates."""
-        return (self.versions.current, *[self.versions.candidate] * (len(sets) - 1))
-
-    def _asks_authorizers(self, sets: Sequence[ManifestSet]) -> bool:
-        """Return whether decisions may depend on each set's own authorizers.
-
-        If not, shared policies are decided once for both.
-        """
-        assert self.authorizers is not None
-        current, candidate = self.authorizers.sides
-        if current == candidate and not any(manifests.objects or manifests.removed for manifests in sets):
-            return False
-        return any(
-            AUTHORIZER in reads.inputs
-            for manifests, version in zip(sets, self._versions_of(sets), strict=True)
-            for plugin in ALL_ORDERED_PLUGINS
-            for reads in plugin.reads(manifests, version)
-        )
-
-    @cached_property
-    def schemas(self) -> Schemas:
-        """The known fields of each kind."""
-        return Schemas(self.cluster.crds)
-
-    @property
-    def _authorizing(self) -> Chains:
-        """The authorizers of both sets, with the RBAC objects that decisions look up."""
-        assert self.authorizers is not None
-        sides, answers = self.authorizers.sides, self.authorizers.answers
-        return Chains(self.cluster, sides, answers, self.versions, began=self.began)
+        return self.server.cluster
 
     @cached_property
     def distinct_sets(self) -> Sets:
@@ -265,7 +166,7 @@ class Job(Struct, frozen=True, dict=True):
         if self.earlier is None:
             return None
         current, candidate = self.distinct_sets
-        return difference_of(current, self.earlier, candidate, self.chain_of)
+        return difference_of(current, self.earlier, candidate, self.server.chain_of)
 
     @cached_property
     def reconstructor(self) -> Reconstructor:
@@ -283,38 +184,23 @@ class Job(Struct, frozen=True, dict=True):
     @cached_property
     def replayer(self) -> Replayer:
         """The joined stages, created once in each process."""
+        chain = self.server.chain
         return Replayer(
             self.cluster,
             self.reconstructor,
-            self.decisions,
-            self.mutations,
+            self.server.decisions,
+            self.server.mutations,
             self.owners,
             policy_names(self.distinct_sets[0]),
             self.mutators,
-            self.schemas,
+            self.server.schemas,
             with_lines=self.with_lines,
             redact=self.redact,
             gate=self.gate,
             owner_label=self.owner_label,
-            where=self.where,
-            keep=partial(decide_keeping, self.chain) if self.keeps_met and isinstance(self.chain, Chain) else None,
+            where=self.server.where,
+            keep=partial(decide_keeping, chain) if self.keeps_met and isinstance(chain, Chain) else None,
         )
-
-    @property
-    def where(self) -> Where:
-        """Return the kcp workspaces of a request."""
-        return self.chain.where if isinstance(self.chain, ShardChain) else outside_kcp
-
-    @cached_property
-    def alone(self) -> Decider:
-        """The candidate's policies with an empty baseline."""
-        if self.workspaces is not None:
-            return self.shard_chain(alone=True)
-        # The baseline's objects stay. They are part of the cluster and deny nothing.
-        nothing = ManifestSet(objects=self.distinct_sets[0].objects)
-        if self.policy_writes:
-            return self._timed(lambda names: (nothing, self.sets_without(names)[1]))
-        return self.chain_of((nothing, self.distinct_sets[1]))
 
     @cached_property
     def judge(self) -> Judge:
@@ -323,7 +209,7 @@ class Job(Struct, frozen=True, dict=True):
 
     def _decide_alone(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
         backends = self.webhooks.backends(request)
-        return self.alone.decide(request.before_mutation, request.attributes, lister, backends)
+        return self.server.alone.decide(request.before_mutation, request.attributes, lister, backends)
 
     def judging(self, decide_both: Decide, decide_alone: Decide) -> Judge:
         """Return a judge with two functions: for the policies of both sets, and for those of the candidate only."""
@@ -342,12 +228,12 @@ class Job(Struct, frozen=True, dict=True):
             return decision if entry is None else with_entry([decision], entry[1:])[0]
 
         return Judge(
-            self.decider,
-            lambda: self.alone,
+            self.server.decider,
+            lambda: self.server.alone,
             decisions,
             decide_alone,
             self.webhooks.backends,
-            self.schemas,
+            self.server.schemas,
             self.questions.asks_candidate,
             self.questions.reads_places,
             self.questions.consults,
@@ -369,28 +255,7 @@ class Job(Struct, frozen=True, dict=True):
         # A name that does not occur in the text of the candidate is read by none of its policies.
         candidate = repr(self.distinct_sets[1])
         unread = frozenset(name for name in COUNTED if name not in candidate)
-        return Elsewhere(self.reconstructor, self.chain.patchers, unread)
-
-    def decisions(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
-        """Return both sets' decisions about a request of the log, with the objects that were in force at its time."""
-        backends, decider = self.webhooks.backends(request), self.decider
-        if isinstance(decider, ShardChain):
-            return in_force(decider, request, lister, backends)
-        if isinstance(decider, TimedChain):  # the event shows which objects were in force while they were written
-            alternatives = [decide(each, request, lister, backends) for each in decider.chains(lister)]
-            decisions = best_shown(request.record, alternatives, policy_names(self.distinct_sets[0]))
-        else:
-            known = self.decided.get((request.record.seq, request.item)) if not backends else None
-            decisions = decide(decider, request, lister, backends) if known is None else list(known)
-        entry = self.entries.get((request.record.seq, request.item))
-        return decisions if entry is None else with_entry(decisions, entry)
-
-    def mutations(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
-        """Return the mutating decisions of both sets about a request that did not pass the mutating phase."""
-        if isinstance(self.chain, ShardChain) or request.otherwise is not None:
-            return self.decisions(request, lister)
-        chain = self.decider.chains(lister)[-1] if isinstance(self.decider, TimedChain) else self.chain
-        return chain.mutated(request.before_mutation, request.attributes, lister, self.webhooks.backends(request))
+        return Elsewhere(self.reconstructor, self.server.chain.patchers, unread)
 
     @cached_property
     def _undone(self) -> frozenset[str]:
@@ -431,11 +296,12 @@ class Job(Struct, frozen=True, dict=True):
 
     def run_again(self, portion: MetPortion) -> PartResult:
         """Replay requests that were kept as they reached the validating phase."""
-        assert isinstance(self.chain, Chain)
+        chain = self.server.chain
+        assert isinstance(chain, Chain)
         met_requests = (met_request(row) for block in portion.blocks for row in rows_of(block))
         path = self.spool / f"{'differing' if portion.is_by_difference else 'again'}-{portion.number:05}"
         if not portion.is_by_difference:
-            return _spooled(self.replayer.replay_again(met_requests, partial(decide_again, self.chain)), path)
+            return _spooled(self.replayer.replay_again(met_requests, partial(decide_again, chain)), path)
         assert self.difference is not None
         outcomes, earlier = self.replayer.replay_difference(met_requests, self.difference.decisions)
         return _spooled(outcomes, path, earlier)

@@ -29,7 +29,6 @@ from replay.pipeline.options import Options
 from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.ledger import DecidedRequests, entries_of, ledger_of
-from replay.pipeline.replay.presence import writes_to
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
 from replay.pipeline.shard import SHARD_LOOKUPS, prepare
 from replay.reconstruct.cluster import Cluster, key_of
@@ -93,10 +92,10 @@ def with_ledger(store: Store, job: Job) -> Job:
     Most requests that no other plugin or policy can match are then not read at all. Those with an answer and those that
     failed are still read.
     """
-    if not counts_requests(job.distinct_sets) or not isinstance(job.chain, Chain):
+    if not counts_requests(job.distinct_sets) or not isinstance(job.server.chain, Chain):
         return job
     ledger = ledger_of(
-        job.chain,
+        job.server.chain,
         job.distinct_sets,
         job.cluster,
         job.elsewhere,
@@ -121,7 +120,7 @@ def _shown_classes(store: Store, job: Job) -> tuple[ShownClass, ...]:
     """
     rows = store.answer("default_classes")
     earliest = job.began - job.clock_error
-    if job.workspaces is not None or not job.cluster.is_settled(PRIORITY_CLASS, earliest):
+    if not job.cluster.is_settled(PRIORITY_CLASS, earliest):
         rows = [*rows, *store.answer("default_priority")]
     return tuple((row[0], row[1], row[2], row[3]) for row in rows)
 
@@ -175,7 +174,7 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
 ) -> Job:
     """Return the job before the log's facts are known: enough to find kept results."""
     error = clock_error(max((row[3] for row in store.answer("log_clocks")), default=0))
-    sets, discovery, workspaces = prepare(store, manifests)
+    sets, discovery, workspaces, policy_writes = prepare(store, manifests)
     mapper = EquivalentResourceMapper(discovery)
     distinct = distinct_sets(sets, webhooks.names, with_plugins=with_plugins)
     return Job(
@@ -191,7 +190,7 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
         webhooks=webhooks,
         clock_error=error,
         with_plugins=with_plugins,
-        policy_writes=() if workspaces is not None else writes_to(store, sets[0]),
+        policy_writes=policy_writes,
         workspaces=workspaces,
     )
 

@@ -135,7 +135,7 @@ class Tracer:
     def _noted(self, request: ReplayRequest, lister: Lister, *, is_alone: bool) -> Sequence[Decision]:
         self._decided.add(_columns(request.record))
         job = self._job
-        chain = job.alone if is_alone else job.chain
+        chain = job.server.alone if is_alone else job.server.chain
         if not job.keeps_met or not isinstance(chain, Chain):
             self._notes = None
             return job.judge.decide_alone(request, lister) if is_alone else job.replayer.decide(request, lister)
@@ -178,7 +178,7 @@ def _columns(record: Classed) -> _Columns:
 
 def is_decided_alike(job: Job, note: Note) -> bool:
     """Return whether the sets of a job decide about a request as those of the note did."""
-    chain = job.alone if note.is_alone else job.chain
+    chain = job.server.alone if note.is_alone else job.server.chain
     if not job.keeps_met or not isinstance(chain, Chain):
         return False
     try:

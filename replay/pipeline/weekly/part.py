@@ -175,7 +175,7 @@ class WeeklyTask(Struct, frozen=True):
             if decision.undetermined:
                 part.undecided[position, side] += 1
                 if last:
-                    own = _home(job.where(record), side)
+                    own = _home(job.server.where(record), side)
                     unknown = decision.undetermined
                     part.gaps.update(
                         {Gap(with_workspace([u.policy], own)[0], u.path, u.reason, u.fix) for u in unknown}
@@ -187,7 +187,7 @@ class WeeklyTask(Struct, frozen=True):
         attributes, record = request.attributes, request.record
         action, policy, message = effect_of.effect
         resource = str(attributes.resource.group_resource)
-        decided_in = job.where(record)
+        decided_in = job.server.where(record)
         workspace, home = decided_in.workspace, _home(decided_in, effect_of.side)
         key = EffectKey(
             period=effect_of.period,
@@ -224,7 +224,7 @@ class WeeklyTask(Struct, frozen=True):
         if self.enforcement.candidate and kind in STORING:
             begins = part.begins.setdefault((position, EffectSide.CANDIDATE), Divergence())
             begins.find(record.seq, about, record.audit_id, job.replayer.ends(request, kind, decisions))
-        trial = self.enforcement.trial.get(job.where(record).policies)
+        trial = self.enforcement.trial.get(job.server.where(record).policies)
         if trial and not current.denials and any(each.policy in trial for each in effects_of(current)):
             begins = part.begins.setdefault((position, EffectSide.CURRENT), Divergence())
             begins.find(record.seq, about, record.audit_id)
