@@ -52,7 +52,7 @@ from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
 from replay.pipeline.replay.distinct_set import shared_webhooks
 from replay.pipeline.replay.divergence import Divergence
-from replay.pipeline.replay.job import Job, MetPortion, PartResult, RunAgain
+from replay.pipeline.replay.job import Job, MetPortion, RunAgain
 from replay.pipeline.replay.kept_result import Earlier, KeptResults, MetClass, RunOutcome, kept_results
 from replay.pipeline.replay.kept_walk import KeptWalks
 from replay.pipeline.replay.merge import (
@@ -69,7 +69,7 @@ from replay.pipeline.replay.merge import (
 from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history, with_ledger
 from replay.pipeline.replay.reach import LogAnswers, unlike
-from replay.pipeline.replay.totals import NOTHING, ClassResult
+from replay.pipeline.replay.spool import NOTHING, ClassResult, PartResult
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers, webhook_answers
 from replay.pipeline.replay.workers import RunPart, WorkerPool, are_forked, forked_workers, prepare_workers
 from replay.pipeline.replay.world import World, world_of

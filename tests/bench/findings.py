@@ -23,9 +23,9 @@ from replay.compare.summary import CellKey, Example, OutcomeFinding
 from replay.kube.object_ref import ObjectRef
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
-from replay.pipeline.replay.job import PartResult, _spooled
 from replay.pipeline.replay.merge import class_results, merge
 from replay.pipeline.replay.replayer import ClassOutcomes, PartOutcomes, Pending
+from replay.pipeline.replay.spool import PartResult, spooled
 from replay.pipeline.replay.world import World
 from replay.world.result import ABSENT, Cause, CausingRequest, Consequence, IsolatedEnd, RequestEnd
 
@@ -71,7 +71,7 @@ class Made(NamedTuple):
             of_class.summary.outcomes[OutcomeKind.NEWLY_DENIED] += 1
             name = f"app-{number}-{finding // PARTS // len(CLASSES)}"
             of_class.begins.find(pending.place.seq, ObjectRef("apps", "deployments", "n", name), "", _DENIED)
-        return _spooled(outcomes, self.directory / f"part-{number:05}")
+        return spooled(outcomes, self.directory / f"part-{number:05}")
 
     def consequences(self) -> Iterator[tuple[LogPosition, Consequence]]:
         """The ends of all requests: every second one follows another."""

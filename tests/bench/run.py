@@ -141,7 +141,7 @@ def calls(table: Table, log: Path, sets: Path) -> None:
         for number in range(store.parts):
             profile.runcall(job.run, store.part(number))
     entries = profile.getstats()
-    requests = sum(each.callcount for each in entries if each.code is Replayer._replay_request.__code__)
+    requests = sum(each.callcount for each in entries if each.code is Replayer._decided.__code__)
     python = sum(each.callcount for each in entries if not isinstance(each.code, str))
     every = sum(each.callcount for each in entries)
     table.number("calls of Python functions for each request", python / requests, "")

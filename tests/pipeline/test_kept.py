@@ -30,7 +30,7 @@ from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.kept_result import RESULTS
 from replay.pipeline.replay.merge import corrected
 from replay.pipeline.replay.replayer import Replayer
-from replay.pipeline.replay.totals import NOTHING, ClassResult, Totals
+from replay.pipeline.replay.spool import NOTHING, ClassResult, Totals
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import Retention, prune

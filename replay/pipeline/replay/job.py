@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -29,7 +28,7 @@ from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupResource
 from replay.kube.lister import Lister
 from replay.kube.overlay import objects_by_kind
-from replay.matching.coarse import CoarseClass, Predicate
+from replay.matching.coarse import Predicate
 from replay.matching.rules import excluded_from_all
 from replay.pipeline.replay.decide import decide_again, decide_keeping
 from replay.pipeline.replay.difference import Difference, difference_of
@@ -40,14 +39,12 @@ from replay.pipeline.replay.ledger import DecidedRequests, Entries, with_entry
 from replay.pipeline.replay.presence import PolicyWrite
 from replay.pipeline.replay.redaction import redacted_denials
 from replay.pipeline.replay.replayer import (
-    ClassOutcomes,
     Decide,
-    PartOutcomes,
     Replayer,
     as_far_as_reached,
 )
 from replay.pipeline.replay.server import Server, server_of
-from replay.pipeline.replay.totals import ClassPiece, Totals
+from replay.pipeline.replay.spool import PartResult, spooled
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, Writes
 from replay.reconstruct.history.collection_deletion import Row
@@ -61,26 +58,6 @@ from replay.reconstruct.trust import Trust
 from replay.world.earlier import StatesBeforeLog
 from replay.world.elsewhere import COUNTED, Elsewhere
 from replay.world.judge import Judge
-
-_CHUNK = 100
-"""Number of findings, or of lines for `--outcomes`, of each part that are in memory together during a merge."""
-
-
-class PartResult(NamedTuple):
-    """Result of a worker: the pieces of each class of requests, and their file.
-
-    Chunks of `--outcomes` begin at `lines`. `met` are the requests that are kept as they reached the validating phase,
-    by the positions of their blocks in the file. They are None for a class that cannot be kept completely. `settled`
-    are then the pieces of all other requests.
-    """
-
-    classes: dict[CoarseClass, ClassPiece]
-    spool: Path
-    lines: int
-    settled: dict[CoarseClass, ClassPiece] = {}  # noqa: RUF012 - it is never changed
-    met: dict[CoarseClass, list[tuple[int, int]] | None] = {}  # noqa: RUF012
-    removed: dict[CoarseClass, ClassPiece] = {}  # noqa: RUF012
-    """The results with an earlier candidate, if only the requests of `classes` with another decision are replayed."""
 
 
 class Job(Struct, frozen=True, dict=True):
@@ -292,7 +269,7 @@ class Job(Struct, frozen=True, dict=True):
         outcomes = replayer.replay(selection.objects())
         replayer.pass_over(selection.others(), outcomes)
         self.webhooks.close()
-        return _spooled(outcomes, self.spool / f"part-{part.number:05}-{part.share.number}")
+        return spooled(outcomes, self.spool / f"part-{part.number:05}-{part.share.number}")
 
     def run_again(self, portion: MetPortion) -> PartResult:
         """Replay requests that were kept as they reached the validating phase."""
@@ -301,10 +278,10 @@ class Job(Struct, frozen=True, dict=True):
         met_requests = (met_request(row) for block in portion.blocks for row in rows_of(block))
         path = self.spool / f"{'differing' if portion.is_by_difference else 'again'}-{portion.number:05}"
         if not portion.is_by_difference:
-            return _spooled(self.replayer.replay_again(met_requests, partial(decide_again, chain)), path)
+            return spooled(self.replayer.replay_again(met_requests, partial(decide_again, chain)), path)
         assert self.difference is not None
         outcomes, earlier = self.replayer.replay_difference(met_requests, self.difference.decisions)
-        return _spooled(outcomes, path, earlier)
+        return spooled(outcomes, path, earlier)
 
 
 class MetPortion(NamedTuple):
@@ -324,36 +301,3 @@ class RunAgain(NamedTuple):
     def run(self, job: Job, portion: MetPortion) -> PartResult:
         """Return the result for one portion."""
         return job.run_again(portion)
-
-
-def _spooled(outcomes: PartOutcomes, path: Path, earlier: PartOutcomes | None = None) -> PartResult:
-    """Write the parts that grow with the log to a file: pieces of classes, kept requests, then lines."""
-    with path.open("wb") as file:
-        classes, settled = _pieces(outcomes.classes, file), _pieces(outcomes.settled, file)
-        removed = _pieces(earlier.classes, file) if earlier is not None else {}
-        met: dict[CoarseClass, list[tuple[int, int]] | None] = {}
-        for requests, kept in outcomes.met.items():
-            blocks = kept.take()
-            met[requests] = None if blocks is None else [(file.tell(), file.write(block)) for block in blocks]
-        lines = file.tell()
-        _dump(sorted(outcomes.lines, key=lambda line: line[0]), file)
-    return PartResult(classes, path, lines, settled, met, removed)
-
-
-def _pieces(classes: Mapping[CoarseClass, ClassOutcomes], file: BinaryIO) -> dict[CoarseClass, ClassPiece]:
-    """Write the divergence of each class, and its findings in order."""
-    pieces = {}
-    for requests, findings in classes.items():
-        findings.findings.sort(key=lambda pending: pending.place)
-        begins = file.tell()
-        pickle.dump(findings.begins, file, pickle.HIGHEST_PROTOCOL)
-        pieces[requests] = ClassPiece(Totals(findings.summary, findings.fidelity), begins, file.tell())
-        _dump(findings.findings, file)
-    return pieces
-
-
-def _dump(values: list[Any], file: BinaryIO) -> None:
-    """Write values in chunks; an empty chunk ends them."""
-    for start in range(0, len(values), _CHUNK):
-        pickle.dump(values[start : start + _CHUNK], file, pickle.HIGHEST_PROTOCOL)
-    pickle.dump([], file, pickle.HIGHEST_PROTOCOL)

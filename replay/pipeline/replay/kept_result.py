@@ -51,7 +51,7 @@ from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.kept_input import UNKEEPABLE
 from replay.pipeline.replay.replayer import Pending
-from replay.pipeline.replay.totals import ClassResult, Totals
+from replay.pipeline.replay.spool import ClassResult, Totals
 from replay.pipeline.replay.world import World
 from replay.storage.storage import Storage
 from replay.world.result import Consequence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -19,10 +18,19 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import MAX_GROUPS, CellKey, Example, OutcomeFinding, Summary
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
-from replay.pipeline.replay.job import PartResult
 from replay.pipeline.replay.kept_result import MetClass
 from replay.pipeline.replay.replayer import Line, Pending
-from replay.pipeline.replay.totals import NOTHING, ClassPiece, ClassResult, Totals
+from replay.pipeline.replay.spool import (
+    NOTHING,
+    ClassPiece,
+    ClassResult,
+    PartResult,
+    Totals,
+    read_blocks,
+    read_chunks,
+    read_divergence,
+    read_findings,
+)
 from replay.pipeline.replay.world import World
 from replay.report.outcome_line import Ending, ended_line
 from replay.world.result import Cause
@@ -72,18 +80,10 @@ def met_classes(
                 incomplete.add(requests)
             places.setdefault(requests, []).extend((result.spool, *block) for block in blocks or ())
     return {
-        requests: MetClass(settled.get(requests, NOTHING), _blocks(places.get(requests, ())))
+        requests: MetClass(settled.get(requests, NOTHING), read_blocks(places.get(requests, ())))
         for requests in classes
         if requests not in incomplete
     }
-
-
-def _blocks(places: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
-    """Yield parts of files, given by offset and length."""
-    for path, start, length in places:
-        with path.open("rb") as file:
-            file.seek(start)
-            yield file.read(length)
 
 
 def _combined(
@@ -101,8 +101,8 @@ def _combined(
             totals.add(piece.totals)
         results_of_class[requests] = ClassResult(
             totals,
-            _findings([(path, piece.findings) for path, piece in of_class]),
-            partial(_divergence, [(path, piece.begins) for path, piece in of_class]),
+            read_findings([(path, piece.findings) for path, piece in of_class]),
+            partial(read_divergence, [(path, piece.begins) for path, piece in of_class]),
         )
     for *columns, count in unread:
         result = results_of_class.setdefault(CoarseClass(*columns), NOTHING._replace(totals=Totals()))
@@ -230,7 +230,7 @@ def write_lines(
     `completed` extends lines and adds others.
     """
     with ExitStack() as stack:
-        streams = [_chunks(stack, result.spool, result.lines) for result in results]
+        streams = [read_chunks(stack, result.spool, result.lines) for result in results]
         streams.append(sorted(world.lines))
         merged = (Line(*line) for line in heapq.merge(*streams, key=lambda line: line[0]))
         ordered: Iterable[tuple[LogPosition, bytes]] = ((line.place, _ended(line, world)) for line in merged)
@@ -249,38 +249,3 @@ def _ended(line: Line, world: World) -> bytes:
     return ended_line(
         line.line, Ending(told or consequence.result, follows, consequence.repetitions, root, consequence.denials)
     )
-
-
-def _findings(places: Sequence[tuple[Path, int]]) -> Callable[[], Iterator[Pending]]:
-    """Return a function that yields the findings of a class in the order of the log."""
-
-    def read() -> Iterator[Pending]:
-        with ExitStack() as stack:
-            streams = [_chunks(stack, path, start) for path, start in places]
-            # Each part is in log order already, so that only one chunk of each is in memory.
-            yield from heapq.merge(*streams, key=lambda pending: pending.place)
-
-    return read
-
-
-def _divergence(places: Sequence[tuple[Path, int]]) -> Divergence:
-    """Return a class's divergence."""
-    beginning = Divergence()
-    with ExitStack() as stack:
-        for path, start in places:
-            beginning.add(next(_values(stack, path, start)))
-    return beginning
-
-
-def _chunks(stack: ExitStack, path: Path, start: int) -> Iterable[Any]:
-    """Yield the values of a file from an offset, until an empty chunk."""
-    chunks = _values(stack, path, start)
-    return (value for chunk in iter(lambda: next(chunks), []) for value in chunk)
-
-
-def _values(stack: ExitStack, path: Path, start: int) -> Iterator[Any]:
-    """Yield the values in a file from an offset. Our own workers wrote it in a private directory."""
-    file = stack.enter_context(path.open("rb"))
-    file.seek(start)
-    while True:
-        yield pickle.load(file)  # noqa: S301

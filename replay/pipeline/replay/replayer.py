@@ -154,11 +154,15 @@ class Replayer(Struct, frozen=True, dict=True):
     """A `decide` that also keeps the request for later. None keeps nothing."""
 
     def replay(self, objects: Iterable[Sequence[RequestRecord]]) -> PartOutcomes:
-        """Replay the records of some objects, each with its whole history in order."""
+        """Replay the records of some objects, each with its whole history in order.
+
+        The steps of a request are: read, rebuild, decide, and then compare, redact and emit.
+        """
         part = PartOutcomes()
         for records in objects:
             for request in self.reconstructor.requests(records):
-                self._replay_request(request, part)
+                decisions, outcomes = self._decided(request, part)
+                self._count(request, decisions, outcomes, part)
         return part
 
     def replay_again(self, met_requests: Iterable[MetRequest], decide: DecideAgain) -> PartOutcomes:
@@ -235,21 +239,21 @@ class Replayer(Struct, frozen=True, dict=True):
             decided_in=self.where(record),
         )
 
-    def _replay_request(self, request: ReplayRequest, part: PartOutcomes) -> None:
+    def _decided(self, request: ReplayRequest, part: PartOutcomes) -> tuple[Sequence[Decision], ClassOutcomes]:
+        """Return both sets' decisions about a request, as far as it got, and the results to which they count."""
         record = request.record
         if self.keep is None:
-            self._count(request, self.decisions(request), part.outcomes_for(record), part)
-        elif request.reached is Reached.FAILED_BEFORE:
-            self._count(request, self._mutations_alone(request), part.outcomes_for(record, is_settled=True), part)
-        else:
-            decisions, met = self.keep(request, self.cluster.at(record))
-            part.keep(record, met)
-            self._count(request, as_far_as_reached(request, decisions), part.outcomes_for(record), part)
+            return self.decisions(request), part.outcomes_for(record)
+        if request.reached is Reached.FAILED_BEFORE:
+            return self._mutations_alone(request), part.outcomes_for(record, is_settled=True)
+        decisions, met = self.keep(request, self.cluster.at(record))
+        part.keep(record, met)
+        return as_far_as_reached(request, decisions), part.outcomes_for(record)
 
     def _count(
         self, request: ReplayRequest, decisions: Sequence[Decision], outcomes: ClassOutcomes, part: PartOutcomes
     ) -> None:
-        """Compare both sets' decisions about a request, and count the outcome."""
+        """Compare both sets' decisions about a request with the log and with each other, and count the outcome."""
         record, attributes = request.record, request.attributes
         redactor = redactor_of(request, redact=self.redact)
         current, candidate = decisions
