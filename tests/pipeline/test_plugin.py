@@ -115,11 +115,15 @@ GENERATING = """
 
 
 def test_an_engine_lists_the_requests_of_a_log_that_trigger_its_rules(tmp_path: Path) -> None:
-    events = [event(1, "create", pod("a")), event(2, "create", {**pod("b"), "kind": "Job"})]
+    events = [
+        event(1, "create", pod("a")),
+        event(2, "create", {**pod("b"), "kind": "Job"}),
+        event(3, "delete", pod("a"), 200),
+    ]
     lines = run(tmp_path, "kyverno", GENERATING, events, [case("c")])
     made = {name: [{"policy": "p", "rule": "r", "effect": f"makes ConfigMap n/cm-{name} afterwards"}] for name in "ac"}
     got = [(line["id"][-1], line.get("generate"), "undetermined" in line) for line in lines]
-    assert got == [("1", made["a"], False), ("c", made["c"], False), ("2", None, True)]
+    assert got == [("1", made["a"], False), ("3", None, False), ("c", made["c"], False), ("2", None, True)]
 
 
 def test_what_is_no_object_of_its_kind_is_undetermined(tmp_path: Path) -> None:

@@ -83,9 +83,26 @@ def _mutation_handler(rule: Rule, request: Request) -> _Handler | None:
 
 
 def _trigger_handler(rule: Rule, request: Request) -> _Handler | None:
-    """Return the handler of a rule that creates or changes other objects later, or None for other rules."""
-    del request
-    return _triggered if rule.get("generate") or as_map(rule.get("mutate")).get("targets") is not None else None
+    """Return the handler of a rule that creates or changes other objects later, or None for other rules.
+
+    A DELETE triggers only rules that name the operation, and those whose objects follow the deleted one.
+    """
+    generation, targets = as_map(rule.get("generate")), as_map(rule.get("mutate")).get("targets")
+    if request.operation == "DELETE" and not _names_delete(rule):
+        return _removing if generation.get("synchronize") else None
+    return _triggered if generation or targets is not None else None
+
+
+def _names_delete(rule: Rule) -> bool:
+    """Return whether a rule's match names the operation DELETE (`pkg/webhooks/utils/match.go`)."""
+    match = as_map(rule.get("match"))
+    blocks = (match, *(match.get("any") or ()), *(match.get("all") or ()))
+    return any("DELETE" in (as_map(each.get("resources")).get("operations") or ()) for each in blocks)
+
+
+def _removing(handling: _ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
+    made = _named(handling, handling.rule["generate"])
+    return handling.resource, [RuleResponse(handling.name, PASS, f"removes {made or 'what it made'} afterwards")]
 
 
 def _triggered(handling: _ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
