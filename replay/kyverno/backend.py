@@ -27,7 +27,8 @@ from replay.kyverno.cel.library.context import ListerReader
 from replay.kyverno.cel.mutating import MutatingPolicy
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import GENERATING, GROUP, MUTATING, is_cel_object
-from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWebhook, decided
+from replay.kyverno.cel.validating import ValidatingPolicy
+from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELWebhook, decided
 from replay.kyverno.cluster import ListedCluster, Moment, requester_of
 from replay.kyverno.configuration import Configuration, configuration_of
 from replay.kyverno.explain import Policy as CELPolicy
@@ -273,15 +274,41 @@ class KyvernoBackend:
         deciding = [(policy, names) for policy in asked if (names := _rule_names(policy, phase))]
         if not deciding or (phase == "mutating" and request["operation"] not in ("CREATE", "UPDATE")):
             return WebhookAnswer(allowed=True)
-        text = self._kyverno.text([policy for policy, _ in deciding])
+        parts = self._known_parts([policy for policy, _ in deciding], request)
+        if not isinstance(parts, Missing):
+            answer = self._by_rules(webhook, phase, {**request, **parts})
+            return None if answer.patch else answer
+        if phase == "mutating":  # each policy changes what the next one sees
+            return WebhookAnswer(unknown=tuple((name, parts) for _, names in deciding for name in names))
+        return self._of_known(webhook, request, deciding)
+
+    def _of_known(
+        self, webhook: Webhook, request: Mapping[str, Any], deciding: Sequence[tuple[RulePolicy, Sequence[str]]]
+    ) -> WebhookAnswer:
+        """Return the validating answer of the policies that read only known parts, and name the others."""
+        known: list[RulePolicy] = []
+        unknown: list[tuple[str, Missing]] = []
+        shown: Mapping[str, JSON] = {}
+        for policy, names in deciding:
+            parts = self._known_parts([policy], request)
+            if isinstance(parts, Missing):
+                unknown += [(name, parts) for name in names]
+            else:
+                # The same for all of them: what is unknown is left out.
+                shown = parts
+                known.append(policy)
+        if not known:
+            return WebhookAnswer(unknown=tuple(unknown))
+        answer = self._by_rules(webhook, "validating", {**request, **shown}, known)
+        return replace(answer, unknown=(*answer.unknown, *unknown))
+
+    def _known_parts(self, policies: Sequence[RulePolicy], request: Mapping[str, Any]) -> dict[str, JSON] | Missing:
+        """Return the objects and options without unknown parts, or an unknown part that one of the policies may read."""
+        text = self._kyverno.text(policies)
         parts = {name: text.known(request[name]) for name in ("object", "oldObject", "options")}
         if isinstance(parts["options"], Missing) and not text.reads("options"):
             parts["options"] = None
-        gap = next((part for part in parts.values() if isinstance(part, Missing)), None)
-        if gap is not None:
-            return WebhookAnswer(unknown=tuple((name, gap) for _, names in deciding for name in names))
-        answer = self._by_rules(webhook, phase, {**request, **parts})
-        return None if answer.patch else answer
+        return next((part for part in parts.values() if isinstance(part, Missing)), parts)
 
     def _answered(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer | Missing:
         decide = self._by_rules if _is_of_rules(webhook) else self._by_cel
@@ -339,8 +366,17 @@ class KyvernoBackend:
         whole, policies = self._kyverno.rules(self._discovery), self._kyverno.behind(self._discovery, _path(webhook))
         return whole.asking(replace(whole.engine, cluster=self._cluster), self._cluster.namespace, policies)
 
-    def _by_rules(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer:
+    def _by_rules(
+        self,
+        webhook: Webhook,
+        phase: Phase,
+        request: Mapping[str, Any],
+        policies: Sequence[RulePolicy] | None = None,
+    ) -> WebhookAnswer:
+        """Return the answer of the webhook's ClusterPolicies and Policies, or of only some of them."""
         rules, made = self._rules(webhook), self._request(request)
+        if policies is not None:
+            rules = rules.asking(rules.engine, rules.namespaces, policies)
         return _answer_of_rules(rules.mutate(made) if phase == "mutating" else rules.validate(made))
 
     def _by_cel(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer:
@@ -349,7 +385,10 @@ class KyvernoBackend:
         cel_request = self._cel_request(request)
         if phase == "mutating":
             return self._answer_of_cel(asked.mutate(cel_request, namespace))
-        return self._answer_of_cel(decided(asked.results(cel_request), namespace))
+        unknown: list[tuple[ValidatingPolicy, str]] = []
+        answer = self._answer_of_cel(decided(asked.results(cel_request, unknown), namespace))
+        own = [(each, reason) for each, reason in unknown if each.namespace == namespace]
+        return _with_unknown(answer, ((self._name_of_cel(each.namespace, each.name), reason) for each, reason in own))
 
     def _cel_policies(self, webhook: Webhook, request: Mapping[str, Any]) -> tuple[CELPolicies, str]:
         """Return the CEL policies behind a webhook, and their namespace if they are namespaced."""
@@ -411,14 +450,16 @@ class KyvernoBackend:
         """Return the answer with the denying policies, or with the policy that changed the object if there is only one."""
         failed = [each for each in answer.results if each.rule.status in (FAIL, ERROR)]
         if not answer.allowed:
-            return _refusal(answer, (self._name_of_cel(each) for each in failed if _denies(each.actions)))
+            denying = (each for each in failed if _denies(each.actions))
+            return _refusal(answer, (self._name_of_cel(each.namespace, each.policy) for each in denying))
         changing = [] if not answer.patch else [each for each in answer.results if each not in failed]
         # If several policies changed the object, the patch cannot be divided among them.
-        mutated = ((self._name_of_cel(changing[0]), answer.patch),) if len(changing) == 1 else ()
+        only = changing[0] if len(changing) == 1 else None
+        mutated = () if only is None else ((self._name_of_cel(only.namespace, only.policy), answer.patch),)
         return WebhookAnswer(allowed=True, patch=answer.patch, warnings=answer.warnings, mutated=mutated)
 
-    def _name_of_cel(self, result: CELResult) -> str:
-        key = f"{result.namespace}/{result.policy}".lstrip("/")
+    def _name_of_cel(self, namespace: str, policy: str) -> str:
+        key = f"{namespace}/{policy}".lstrip("/")
         return f"{self._kyverno.kinds[key]}/{key}"
 
 
@@ -426,8 +467,23 @@ def _denies(actions: Sequence[str]) -> bool:
     return not actions or "Deny" in actions
 
 
+def _with_unknown(answer: WebhookAnswer, unknown: Iterable[tuple[str, str]]) -> WebhookAnswer:
+    """Return the answer with the policies, each with its reason, that could add to a denial or deny themselves."""
+    missing = tuple((name, Missing("webhook", reason)) for name, reason in unknown)
+    return replace(answer, unknown=missing) if missing else answer
+
+
 def _answer_of_rules(answer: RuleAnswer) -> WebhookAnswer:
     """Return the answer with the denying rules, or with the patch of each rule."""
+    unknown = (
+        (name, reason)
+        for policy, reason in answer.unknown
+        for name in _rule_names(policy, "validating") or [policy_name(policy.policy)]
+    )
+    return _with_unknown(_known_answer(answer), unknown)
+
+
+def _known_answer(answer: RuleAnswer) -> WebhookAnswer:
     if not answer.allowed:
         bad = (FAIL, ERROR)
         denying = (

@@ -125,7 +125,10 @@ class _Decider:
         if case.mutating is not None:
             phases["mutate"] = _phase(webhook.mutate(self._request(case.mutating)))
         if case.validating is not None:
-            phases["validate"] = _phase(webhook.validate(self._request(case.validating)), with_results=True)
+            answer = webhook.validate(self._request(case.validating))
+            for _, reason in answer.unknown:
+                raise UndeterminedError(reason)
+            phases["validate"] = _phase(answer, with_results=True)
             if triggered := list(self._triggered(webhook, case.validating)):
                 phases["generate"] = triggered
         return phases

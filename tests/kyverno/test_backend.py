@@ -451,6 +451,41 @@ def test_a_namespace_that_is_known_in_part(document: str, verdict: Verdict, tmp_
     assert _decide(manifests, _config_map({}), lister=_ChangingNamespaces(())).verdict is verdict
 
 
+REGISTRY = (
+    TEAM.replace("{name: labels}", "{name: images}")
+    .replace("    validate:", "    context: [{name: data, imageRegistry: {reference: 'a/b'}}]\n    validate:")
+    .replace(
+        "message: the label `team` is missing\n      pattern: {metadata: {labels: {team: '?*'}}}",
+        "deny: {conditions: {any: [{key: '{{ data.registry }}', operator: Equals, value: a}]}}",
+    )
+)
+UID = TEAM.replace("{name: labels}", "{name: uids}").replace("labels: {team: '?*'}", "uid: '?*'")
+HTTP = CEL.replace("{name: labels}", "{name: calls}").replace(
+    "has(object.metadata.labels) && 'team' in object.metadata.labels", "http.Get('https://a').ok == true"
+)
+BESIDE = [
+    ("a registry", (TEAM, REGISTRY), {}, ["ClusterPolicy/labels/team"], ["ClusterPolicy/images/team"]),
+    ("an unknown part", (TEAM, UID), {"uid": _gap("uid")}, ["ClusterPolicy/labels/team"], ["ClusterPolicy/uids/team"]),
+    ("a call in CEL", (CEL, HTTP), {}, ["ValidatingPolicy/labels"], ["ValidatingPolicy/calls"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("documents", "metadata", "denying", "unknown"), [row[1:] for row in BESIDE], ids=[row[0] for row in BESIDE]
+)
+def test_a_policy_denies_whatever_an_undetermined_one_says(
+    tmp_path: Path, documents: tuple[str, ...], metadata: JSON, denying: list[str], unknown: list[str]
+) -> None:
+    """Only the message is not known: it names all policies that deny."""
+    value = _config_map({})
+    value["metadata"] |= metadata
+    obj = PartialObject(value, tuple(metadata.values())) if metadata else value
+    decision = _decide(_load(tmp_path, *documents), obj)
+    assert decision.verdict is Verdict.UNDETERMINED
+    assert [each.policy for each in decision.denials] == denying
+    assert [each.policy for each in decision.undetermined] == unknown
+
+
 LATER = """\
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy

@@ -133,6 +133,9 @@ def _validated(invocation: WebhookInvocation, reply: WebhookAnswer | Missing, in
         return
     if reply.unknown:
         undecided(effects, invocation, "validating", reply)
+        # These policies cannot undo what another one denies.
+        if reply.policies:
+            effects.denials += refusals(invocation, reply)
         return
     effects.calls.append(invocation.call("validating", reply.text))
     if reply.error:

@@ -159,15 +159,24 @@ class CELWebhook:
         """Return the answer of the cluster-wide policies, or of a namespace's policies. Raises UndeterminedError."""
         return decided(self.results(request), namespace)
 
-    def results(self, request: CELRequest) -> list[CELResult]:
-        """Return the results of all validating policies. Raises UndeterminedError."""
+    def results(
+        self, request: CELRequest, unknown: list[tuple[ValidatingPolicy, str]] | None = None
+    ) -> list[CELResult]:
+        """Return the results of all validating policies.
+
+        `unknown` takes the policies without a result, each with the reason. Raises UndeterminedError for the first one
+        if it is not given.
+        """
         self._refuse_images(request)
         results = []
         for policy in self._policies.validating_for(request.rule_key):
             try:
                 result = policy.validate(request, self._reader)
             except UndeterminedError as error:
-                raise UndeterminedError(f"policy {policy.name}: {error}") from None
+                if unknown is None:
+                    raise UndeterminedError(f"policy {policy.name}: {error}") from None
+                unknown.append((policy, str(error)))
+                continue
             if result is not None:
                 results.append(CELResult(policy.name, policy.namespace, result.rule, policy.actions, result.properties))
         return results

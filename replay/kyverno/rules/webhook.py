@@ -27,13 +27,17 @@ Namespaces = Callable[[str], JSON]
 
 
 class RuleAnswer(Struct, frozen=True):
-    """Answer of a webhook with the message of a denial or the patch. `responses` are the results of the policies."""
+    """Answer of a webhook with the message of a denial or the patch. `responses` are the results of the policies.
+
+    `unknown` are the policies without a result, each with the reason. They cannot undo a denial, but add to its message.
+    """
 
     allowed: bool
     message: str = ""
     patch: tuple[dict[str, JSON], ...] = ()
     warnings: tuple[str, ...] = ()
     responses: tuple[PolicyResponse, ...] = ()
+    unknown: tuple[tuple[RulePolicy, str], ...] = ()
 
 
 class RulePolicy:
@@ -192,7 +196,7 @@ class RuleWebhook:
         return found
 
     def validate(self, request: Request) -> RuleAnswer:
-        """Return the validating webhook's answer. Raises UndeterminedError and GoPanicError."""
+        """Return the validating webhook's answer. Raises GoPanicError, and UndeterminedError if it is wholly unknown."""
         namespace = self._namespace(request)
         candidates = self._candidates("validate", request)
         enforcing = [
@@ -216,14 +220,22 @@ class RuleWebhook:
         if isinstance(labels, str):
             return RuleAnswer(allowed=False, message=f"failed to create policy context: {labels}")
         request.namespace_labels = labels
-        responses = [self.engine.validate(policy, request) for _, policy in enforcing]
+        responses: list[PolicyResponse] = []
+        unknown: list[tuple[RulePolicy, str]] = []
+        for each, policy in enforcing:
+            try:
+                responses.append(self.engine.validate(policy, request))
+            except UndeterminedError as error:
+                unknown.append((each, str(error)))
         warned = [self.engine.validate(policy, request) for policy in warning]
         # One policy with `failurePolicy: Fail` makes the errors of all of them deny.
         fails = any(each.fails for each, _ in enforcing)
         if any(self._blocks(response, fails=fails, kind=request.kind.kind) for response in responses):
-            return RuleAnswer(allowed=False, message=blocked_message(responses), responses=tuple(responses))
+            message = blocked_message(responses)
+            return RuleAnswer(allowed=False, message=message, responses=tuple(responses), unknown=tuple(unknown))
         responses += warned
-        return RuleAnswer(allowed=True, warnings=tuple(_warnings(responses)), responses=tuple(responses))
+        warnings = tuple(_warnings(responses))
+        return RuleAnswer(allowed=True, warnings=warnings, responses=tuple(responses), unknown=tuple(unknown))
 
     def _blocks(self, response: PolicyResponse, *, fails: bool, kind: str) -> bool:
         """Return whether the results deny.
