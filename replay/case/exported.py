@@ -18,6 +18,7 @@ from replay.case.case import AuthorizerReply, CaseError
 from replay.case.difference import plain
 from replay.case.form.own import API_VERSION, KIND
 from replay.json import JSON
+from replay.kube.admissionregistration import MUTATING_POLICY
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.manifests.read.yaml_reader import UnresolvableError, resolve_scalar
 
@@ -226,8 +227,6 @@ def case_text(exported: Exported, case: dict[str, JSON], beside: Path | None = N
 
 # The single policy that makes a decision, for tools that test one policy.
 
-_MUTATING = "MutatingAdmissionPolicy"
-
 
 class SinglePolicy(Struct, frozen=True):
     """A policy with the binding that made the decision, as manifests."""
@@ -243,7 +242,7 @@ class SinglePolicy(Struct, frozen=True):
     @property
     def mutates(self) -> bool:
         """Whether the policy mutates."""
-        return bool(self.policy["kind"] == _MUTATING)
+        return bool(self.policy["kind"] == MUTATING_POLICY)
 
     @property
     def expressions(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON
-from replay.kube.admissionregistration import GROUP, POLICY_KINDS, ManifestSet
+from replay.kube.admissionregistration import GROUP, POLICY_KINDS, VALIDATING_POLICY, ManifestSet
 from replay.manifests.api_object import defaulted_api_objects, refusals
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.set_loader import SetObjects, set_objects
@@ -20,7 +20,6 @@ from replay.manifests.static_rule import STATIC_SUFFIX
 NO_BINDING = "(no binding)"
 """Name of the binding that a policy without one gets, so that it can be tested alone. No real object can have it."""
 _API_VERSION = "admissionregistration.k8s.io/v1"
-_VALIDATING = "ValidatingAdmissionPolicy"
 
 
 class PoliciesOfOthers(Struct, frozen=True):
@@ -113,7 +112,7 @@ def bound(manifests: ManifestSet) -> ManifestSet:
 
 
 def _binding(kind: str, policy: str, **spec: JSON) -> JSON:
-    actions = {"validationActions": ["Deny"]} if kind == _VALIDATING else {}
+    actions = {"validationActions": ["Deny"]} if kind == VALIDATING_POLICY else {}
     metadata = {"name": NO_BINDING}
     spec = {"policyName": policy, **actions, **spec}
     return {"apiVersion": _API_VERSION, "kind": f"{kind}Binding", "metadata": metadata, "spec": spec}
@@ -148,7 +147,7 @@ def _policy_of(obj: JSON) -> str:
 
 def _with_actions(obj: JSON) -> JSON:
     spec = obj.get("spec") if isinstance(obj, dict) else None
-    if not isinstance(spec, dict) or obj.get("kind") != f"{_VALIDATING}Binding" or spec.get("validationActions"):
+    if not isinstance(spec, dict) or obj.get("kind") != f"{VALIDATING_POLICY}Binding" or spec.get("validationActions"):
         return obj
     return {**obj, "spec": {**spec, "validationActions": ["Deny"]}}
 

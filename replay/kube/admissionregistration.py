@@ -6,7 +6,7 @@ the manifest. `static` tells a manifest from an object of the API: static hooks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
@@ -30,7 +30,9 @@ RESOURCES: Final = tuple(
     f"{kind.lower().removesuffix('y')}ies" if kind.endswith("y") else f"{kind.lower()}s" for kind in KINDS
 )
 """The resources of `KINDS`, in the same order."""
-POLICY_KINDS: Final = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+VALIDATING_POLICY: Final = "ValidatingAdmissionPolicy"
+MUTATING_POLICY: Final = "MutatingAdmissionPolicy"
+POLICY_KINDS: Final = (VALIDATING_POLICY, MUTATING_POLICY)
 CONFIGURATION_KINDS: Final = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 VIRTUAL_RESOURCES: Final = frozenset(
     {
@@ -315,6 +317,18 @@ class ManifestSet(Struct, frozen=True):
     def bindings(self) -> tuple[ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding, ...]:
         """Return all bindings, in the order of `policies`."""
         return (*self.validating_bindings, *self.mutating_bindings)
+
+    def bound(self, kind: str) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+        """Yield the policies of one of `POLICY_KINDS`, each with the bindings that name it."""
+        by_policy: dict[str, list[Any]] = {}
+        for binding in self.of_kind(f"{kind}Binding"):
+            by_policy.setdefault(binding.policy_name, []).append(binding)
+        return ((policy, tuple(by_policy.get(policy.name, ()))) for policy in self.of_kind(kind))
+
+    def only_kind(self, kind: str) -> ManifestSet:
+        """Return a set with nothing but the policies of one of `POLICY_KINDS` and their bindings."""
+        kept = {FIELDS[each]: self.of_kind(each) for each in (kind, f"{kind}Binding")}
+        return replace(ManifestSet(), **kept)
 
     @property
     def configurations(self) -> tuple[WebhookConfiguration, ...]:

@@ -14,7 +14,13 @@ from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
 from replay.errors import UNFORESEEN
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, MutatingAdmissionPolicy, ValidatingAdmissionPolicy
+from replay.kube.admissionregistration import (
+    MUTATING_POLICY,
+    VALIDATING_POLICY,
+    ManifestSet,
+    MutatingAdmissionPolicy,
+    ValidatingAdmissionPolicy,
+)
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupVersionKind
 from replay.prove.claim import UNBOUNDED, Comparison, EnforcementLevel, Proof, Witness
@@ -22,7 +28,7 @@ from replay.prove.context import context_of, kinds_of
 from replay.prove.normal import canonical, normal_form
 from replay.prove.prover import Prover, proving
 from replay.prove.request import OneAnswer, SymbolicRequest
-from replay.prove.unit import KIND, BoundPolicy, UnitPair, pairs_of
+from replay.prove.unit import BoundPolicy, UnitPair, pairs_of
 
 if TYPE_CHECKING:
     from replay.prove.prover import Prover
@@ -177,7 +183,6 @@ def _compare(chain: Chain, request: SymbolicRequest) -> Witness | None:
     return replace(Witness(request, levels[0], levels[1], messages[0], messages[1]), patches=shown)
 
 
-MUTATING_KIND = "MutatingAdmissionPolicy"
 _MOST_KINDS = 20
 
 
@@ -218,13 +223,18 @@ def prove_policies(prover: Prover, current: ManifestSet, candidate: ManifestSet)
     """Yield a claim for each validating policy, and for each changed mutating policy, by kind and name."""
     for pair in pairs_of(current, candidate):
         if not pair.is_changed:
-            yield PolicyProof(KIND, pair.name, Proof(Comparison.SAME), is_changed=False)
+            yield PolicyProof(VALIDATING_POLICY, pair.name, Proof(Comparison.SAME), is_changed=False)
             continue
         proof = prover.prove(pair)
         yield PolicyProof(
-            KIND, pair.name, proof, pair.new_name, is_added=pair.current is None, is_removed=pair.candidate is None
+            VALIDATING_POLICY,
+            pair.name,
+            proof,
+            pair.new_name,
+            is_added=pair.current is None,
+            is_removed=pair.candidate is None,
         )
-    yield from (PolicyProof(MUTATING_KIND, *each) for each in prove_mutating(prover, current, candidate))
+    yield from (PolicyProof(MUTATING_POLICY, *each) for each in prove_mutating(prover, current, candidate))
 
 
 def prove_kinds(
@@ -235,7 +245,7 @@ def prove_kinds(
     For more than `_MOST_KINDS` kinds no formulas are built. Requests and the claims about policies must suffice.
     """
     pairs = pairs_of(current, candidate)
-    proofs_by_name = {each.name: each.proof for each in proofs if each.kind == KIND}
+    proofs_by_name = {each.name: each.proof for each in proofs if each.kind == VALIDATING_POLICY}
     kinds_by_name = {pair.name: kinds_of(pair.sides.units, prover.discovery) for pair in pairs}
     kinds = dict.fromkeys(kind for pair in pairs if pair.is_changed for kind in kinds_by_name[pair.name])
     for kind in kinds:

@@ -11,6 +11,7 @@ from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import (
+    VALIDATING_POLICY,
     ManifestSet,
     MatchResources,
     Rule,
@@ -18,8 +19,6 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicyBinding,
 )
 from replay.kube.gvk import GroupVersionKind
-
-KIND = "ValidatingAdmissionPolicy"
 
 
 class BoundPolicy(Struct, frozen=True):
@@ -131,12 +130,7 @@ class Pair(Struct, frozen=True):
 
 def units_of(manifests: ManifestSet) -> dict[str, BoundPolicy]:
     """Return the validating policies of a set with their bindings, by name."""
-    return {
-        policy.name: BoundPolicy(
-            policy, tuple(each for each in manifests.validating_bindings if each.policy_name == policy.name)
-        )
-        for policy in manifests.validating_policies
-    }
+    return {policy.name: BoundPolicy(policy, bindings) for policy, bindings in manifests.bound(VALIDATING_POLICY)}
 
 
 def pairs_of(current: ManifestSet, candidate: ManifestSet) -> tuple[Pair, ...]:

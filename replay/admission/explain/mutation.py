@@ -14,11 +14,9 @@ from replay.admission.match_conditions import MatchConditionsResult
 from replay.admission.mutating.plugin import MutatingAdmission, MutationOutcome, PolicyPlugin
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.json import JSON
-from replay.kube.admissionregistration import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
+from replay.kube.admissionregistration import MUTATING_POLICY, MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 from replay.kube.attributes import Attributes, Operation
 from replay.kube.lister import Lister
-
-_KIND = "MutatingAdmissionPolicy"
 
 
 class MutatingPolicyWatch:
@@ -41,7 +39,7 @@ class MutatingPolicyWatch:
         """Run one pass over the policies."""
         if not self._sees:
             return value, False
-        watch = PolicyWatch(_KIND, self._matcher, self._lister, MutationWatch)
+        watch = PolicyWatch(MUTATING_POLICY, self._matcher, self._lister, MutationWatch)
         self._passes.append(watch)
         result = self._plugin.observe(self._hooks, value, watch, reinvoke=reinvoke)
         self.effects.denials += result.denials
@@ -51,11 +49,11 @@ class MutatingPolicyWatch:
         """Explain all policies in the first pass, and repeated ones in the second."""
         if not self._sees:
             reason = "the plugin does not see DELETE"
-            return Explanation(not_asked(self._hooks, _KIND, reason) if number == 1 else ())
+            return Explanation(not_asked(self._hooks, MUTATING_POLICY, reason) if number == 1 else ())
         if number > 1:
             return Explanation(self._passes[number - 1].ran() if number <= len(self._passes) else ())
         if not self._passes:
-            return Explanation(not_asked(self._hooks, _KIND, f"not asked: {refused}"))
+            return Explanation(not_asked(self._hooks, MUTATING_POLICY, f"not asked: {refused}"))
         return Explanation(self._passes[0].explained(self._hooks, refusal_of(self.effects.denials)))
 
 

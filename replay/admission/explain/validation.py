@@ -20,13 +20,13 @@ from replay.admission.validating.policy_decision import Action, ValidateResult
 from replay.cel.value.values import EvalError, Unknown
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.kube.admissionregistration import (
+    VALIDATING_POLICY,
     FailurePolicy,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
 
 DENIES = "denies"
-_KIND = "ValidatingAdmissionPolicy"
 
 
 class ValidatingPolicyWatch:
@@ -45,7 +45,7 @@ class ValidatingPolicyWatch:
         if live[self._index]:
             side = asking.sides[self._index]
             attributes = side.attributes.with_object(objects[self._index])
-            self._watch = PolicyWatch(_KIND, self._admission.walker.matcher, side.lister, ValidationWatch)
+            self._watch = PolicyWatch(VALIDATING_POLICY, self._admission.walker.matcher, side.lister, ValidationWatch)
             decision = self._admission.observe(self._index, attributes, side.lister, self._watch)
             decisions[self._index] = decision
             self.denials = decision.denials
@@ -55,7 +55,7 @@ class ValidatingPolicyWatch:
         """Explain every policy of the set with its inputs."""
         hooks = self._admission.hooks[self._index]
         if self._watch is None:
-            return Explanation(not_asked(hooks, _KIND, f"not asked: {refused}"))
+            return Explanation(not_asked(hooks, VALIDATING_POLICY, f"not asked: {refused}"))
         return Explanation(self._watch.explained(hooks, ""))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
@@ -16,41 +15,48 @@ from replay.admission.reads import PolicyReads, policy_reads
 from replay.admission.validating.plugin import Plans, ValidatingAdmission
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import (
+    MUTATING_POLICY,
+    VALIDATING_POLICY,
     ManifestSet,
-    MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
-    ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
 )
 from replay.kube.gvk import split_api_version
 
-_Policies = Sequence[ValidatingAdmissionPolicy | MutatingAdmissionPolicy]
-_Bindings = Sequence[ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding]
 
+class _PolicyPlugin:
+    """The part of a plugin that reads sets: the policies of the kind of its name, with their bindings."""
 
-class MutatingAdmissionPolicyPlugin:
-    """MutatingAdmissionPolicy (`k8s.io/apiserver/pkg/admission/plugin/policy/mutating`)."""
-
-    name = "MutatingAdmissionPolicy"
-    mutates = True
+    name: str
+    mutates: bool
     leaves_trace = False
     differs_by_minor = True
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
         """Yield a unit for each policy with its bindings."""
-        return _units("mutating", manifests.mutating_policies, manifests.mutating_bindings)
+        for policy, bindings in manifests.bound(self.name):
+            if policy.match_constraints is not None:
+                digest = digest_of("mutating" if self.mutates else "validating", repr(policy), repr(list(bindings)))
+                yield Unit(policy.name, digest, policy.match_constraints)
 
     def names(self, manifests: ManifestSet) -> Iterator[str]:
         """Return the names of the policies."""
-        return (policy.name for policy in manifests.mutating_policies)
+        return (policy.name for policy in manifests.of_kind(self.name))
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
         """Return the footprints of the bound policies."""
-        return policy_reads(manifests.mutating_policies, manifests.mutating_bindings, version)
+        return policy_reads(manifests.of_kind(self.name), manifests.of_kind(f"{self.name}Binding"), version)
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
-        """Return the kinds of the policies' parameters."""
-        return _param_kinds(manifests.mutating_policies)
+        """Yield the kinds of the policies' parameters."""
+        for policy in manifests.of_kind(self.name):
+            if policy.param_kind is not None:
+                yield split_api_version(policy.param_kind.api_version)[0], policy.param_kind.kind
+
+
+class MutatingAdmissionPolicyPlugin(_PolicyPlugin):
+    """MutatingAdmissionPolicy (`k8s.io/apiserver/pkg/admission/plugin/policy/mutating`)."""
+
+    name = MUTATING_POLICY
+    mutates = True
 
     def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
         """Return the policies compiled for several sets."""
@@ -101,29 +107,11 @@ class _Mutating:
         del index, manifests, asking
 
 
-class ValidatingAdmissionPolicyPlugin:
+class ValidatingAdmissionPolicyPlugin(_PolicyPlugin):
     """ValidatingAdmissionPolicy (`k8s.io/apiserver/pkg/admission/plugin/policy/validating`)."""
 
-    name = "ValidatingAdmissionPolicy"
+    name = VALIDATING_POLICY
     mutates = False
-    leaves_trace = False
-    differs_by_minor = True
-
-    def units(self, manifests: ManifestSet) -> Iterator[Unit]:
-        """Yield a unit for each policy with its bindings."""
-        return _units("validating", manifests.validating_policies, manifests.validating_bindings)
-
-    def names(self, manifests: ManifestSet) -> Iterator[str]:
-        """Return the names of the policies."""
-        return (policy.name for policy in manifests.validating_policies)
-
-    def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-        """Return the footprints of the bound policies."""
-        return policy_reads(manifests.validating_policies, manifests.validating_bindings, version)
-
-    def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
-        """Return the kinds of the policies' parameters."""
-        return _param_kinds(manifests.validating_policies)
 
     def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
         """Return the policies compiled for several sets."""
@@ -186,20 +174,3 @@ class _Validating:
         """Return the observed policies of one set."""
         del manifests, asking
         return ValidatingPolicyWatch(self._admission, index)
-
-
-def _units(kind: str, policies: _Policies, bindings: _Bindings) -> Iterator[Unit]:
-    by_policy: dict[str, list[ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding]] = {}
-    for binding in bindings:
-        by_policy.setdefault(binding.policy_name, []).append(binding)
-    for policy in policies:
-        if policy.match_constraints is not None:
-            own = by_policy.get(policy.name, [])
-            yield Unit(policy.name, digest_of(kind, repr(policy), repr(own)), policy.match_constraints)
-
-
-def _param_kinds(policies: _Policies) -> Iterator[tuple[str, str]]:
-    for policy in policies:
-        kind: Any = policy.param_kind
-        if kind is not None:
-            yield split_api_version(kind.api_version)[0], kind.kind

@@ -30,6 +30,7 @@ from replay.case.form.kat import user_info
 from replay.case.form.kyverno_policy import PolicyTest, deciding_policies, kyverno_policy_files
 from replay.case.policies import PolicyLoader
 from replay.json import JSON
+from replay.kube.admissionregistration import POLICY_KINDS
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.gvk import split_api_version
 from replay.kube.json_patch import apply
@@ -38,7 +39,6 @@ FORM = "kyverno"
 NAMES = ("kyverno-test.yaml", "kyverno-test.yml")
 _GROUPS = ("cli.kyverno.io/", "kyverno.io/")
 _POLICY_GROUP = "admissionregistration.k8s.io"
-_POLICY_KINDS = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 _NATIVE = ("isValidatingAdmissionPolicy", "isMutatingAdmissionPolicy")
 _VERDICTS = {"pass": Verdict.ADMITTED, "skip": Verdict.ADMITTED, "fail": Verdict.DENIED, "error": Verdict.DENIED}
 _WARN = "warn"
@@ -87,7 +87,7 @@ class _Test(Struct, frozen=True):
 
     def is_native(self, result: Mapping[str, JSON]) -> bool:
         """Return whether a result is about a native policy of Kubernetes."""
-        own = {obj["metadata"]["name"] for obj in self._policies() if obj["kind"] in _POLICY_KINDS}
+        own = {obj["metadata"]["name"] for obj in self._policies() if obj["kind"] in POLICY_KINDS}
         return result.get("policy") in own and (any(map(result.get, _NATIVE)) or not _is_of_kyverno(result))
 
     def _policies(self) -> list[JSON]:

@@ -22,7 +22,7 @@ from replay.audit.ingest import Progress
 from replay.audit.store import Store
 from replay.compare.subject import About, Owners, owning, workload
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import MUTATING_POLICY, ManifestSet
 from replay.kube.gvk import split_api_version
 from replay.kube.redact import ObjectRedactors
 from replay.manifests.plugin import ALL_PLUGINS
@@ -252,7 +252,7 @@ class _Lookup(Struct, frozen=True):
         if action == "mutate":
             if current is None:
                 return [], 0, ("mutating policies leave no trace in an audit log; with --current they are replayed",)
-            rows, unknown = self._from(self._requests(_mutating(current)), self._mutated)
+            rows, unknown = self._from(self._requests(current.only_kind(MUTATING_POLICY)), self._mutated)
             return rows, unknown, ("mutating policies leave no trace in an audit log: what they did is replayed",)
         if action in (None, "deny"):
             return self._masked_denials(current)
@@ -374,11 +374,6 @@ def _warning(manifests: ManifestSet) -> ManifestSet:
         builtin=tuple(each for each in manifests.builtin if each.name == PodSecurity.name),
         objects=manifests.objects,
     )
-
-
-def _mutating(manifests: ManifestSet) -> ManifestSet:
-    """Return the mutating policies of a set."""
-    return ManifestSet(mutating_policies=manifests.mutating_policies, mutating_bindings=manifests.mutating_bindings)
 
 
 def _of_warning(text: str) -> Sequence[str]:

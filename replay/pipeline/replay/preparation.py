@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import orjson
 from msgspec.structs import replace
 
 from replay.admission.chain import Chain
-from replay.admission.ordered.registry import counts_requests, criteria_of, looked_up_resources, without_books
+from replay.admission.ordered.registry import counts_requests, criteria_of, without_books
 from replay.audit.event import RequestRecord
 from replay.audit.place import LOOKUPS
 from replay.audit.store import Store
 from replay.json import JSON
-from replay.kcp.shard.cluster import ShardCluster
-from replay.kube.admissionregistration import ManifestSet
-from replay.kube.discovery import Discovery, builtin_discovery
+from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource
 from replay.kube.object_ref import ObjectRef
 from replay.kube.plugin.priority import PRIORITY_CLASS
@@ -30,8 +28,8 @@ from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.ledger import DecidedRequests, entries_of, ledger_of
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
-from replay.pipeline.shard import SHARD_LOOKUPS, prepare
-from replay.reconstruct.cluster import Cluster, key_of
+from replay.pipeline.shard import prepare
+from replay.reconstruct.cluster import key_of
 from replay.reconstruct.collection import WithUnseenDeletions, seen_objects, unseen_deletions
 from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
@@ -39,12 +37,6 @@ from replay.reconstruct.server.default_class import ShownClass
 from replay.reconstruct.skew import MOST_TRUSTED, clock_error
 from replay.reconstruct.snapshot import revisions_of
 from replay.reconstruct.trust import Break, Continuity, Trust
-
-
-def _looked_up(sets: Sequence[ManifestSet], discovery: Discovery) -> set[str]:
-    """Return the resources that plugins read from the cluster, as `resource.group`."""
-    resources = (each.resource for each in looked_up_resources(sets, discovery))
-    return {f"{resource.resource}.{resource.group}".removesuffix(".") for resource in resources}
 
 
 def job_of(  # noqa: PLR0913 - what a job is made of
@@ -69,11 +61,7 @@ def with_history(store: Store, job: Job, *, is_gated: bool = False) -> Job:
 
     If `is_gated`, the ledger is added later by `with_ledger`, once the authorizers' gate is known.
     """
-    lookup_kinds = _looked_up(job.distinct_sets, Cluster(job.snapshot).discovery)
-    if job.workspaces is not None:
-        shard = ShardCluster(job.snapshot, store.lookups(SHARD_LOOKUPS))
-        lookup_kinds |= {*SHARD_LOOKUPS, *_looked_up(job.distinct_sets, shard.discovery)}
-    job, lookups = looked_up(store, job, {*LOOKUPS, *lookup_kinds})
+    job, lookups = looked_up(store, job, {*LOOKUPS, *job.server.looked_up(store)})
     ready = replace(
         job,
         lookups=lookups,
@@ -139,8 +127,7 @@ def looked_up(
     The job's snapshot also gets the RBAC objects that only collection deletions show.
     """
     lookups = store.lookups(resources)
-    # In kcp, policies decide without RBAC objects.
-    collections = store.collections(RBAC_GROUP) if job.workspaces is None else []
+    collections = store.collections(RBAC_GROUP) if job.server.reads_rbac else []
     if not collections:
         return job, lookups
     keys = {_rbac_key(obj) for obj in job.snapshot if key_of(obj)[0] == RBAC_GROUP} | set(lookups)

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from replay.admission.chain import Chain, Decider
 from replay.admission.decision import Decision
-from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS, policy_names
+from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS, looked_up_resources, policy_names
 from replay.admission.reads import AUTHORIZER
 from replay.audit.event import RequestRecord
+from replay.audit.store import Store
 from replay.authorization.chains import Chains, asked_by, policy_authorizer
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ReplayError
@@ -26,6 +27,7 @@ from replay.kcp.shard.planned import Workspaces
 from replay.kube.admissionregistration import ManifestSet, Sets
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import Authorizer
+from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
@@ -33,7 +35,7 @@ from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.distinct_set import distinct_sets, only_named
 from replay.pipeline.replay.ledger import with_entry
 from replay.pipeline.replay.presence import Name, TimedChain, best_shown, without
-from replay.pipeline.shard import in_force
+from replay.pipeline.shard import SHARD_LOOKUPS, in_force
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
@@ -54,7 +56,9 @@ class RequestChain(NamedTuple):
 
 
 class Server:
-    """Server with the same policies for all requests of the log."""
+    """Server with the same policies for all requests of the log. `reads_rbac` says that policies ask RBAC objects."""
+
+    reads_rbac = True
 
     def __init__(self, job: Job) -> None:
         """Compile nothing yet."""
@@ -76,6 +80,11 @@ class Server:
         clock = RevisionClock(widened_samples(job.revisions, job.clock_error))
         timed = partial(widened, error=job.clock_error) if job.clock_error else None
         return clock, timed, CollectionDeletions(job.deletions, job.clock_error)
+
+    def looked_up(self, store: Store) -> set[str]:
+        """Return the resources that plugins read from the cluster, as `resource.group`, before its history is known."""
+        del store
+        return _looked_up(self._job.distinct_sets, Cluster(self._job.snapshot).discovery)
 
     @cached_property
     def schemas(self) -> Schemas:
@@ -174,6 +183,11 @@ class Server:
         )
 
 
+def _looked_up(sets: Sequence[ManifestSet], discovery: Discovery) -> set[str]:
+    resources = (each.resource for each in looked_up_resources(sets, discovery))
+    return {f"{resource.resource}.{resource.group}".removesuffix(".") for resource in resources}
+
+
 def _alone(sets: Sets) -> Sets:
     # The baseline's objects stay. They are part of the cluster and deny nothing.
     return ManifestSet(objects=sets[0].objects), sets[1]
@@ -223,7 +237,9 @@ class ChangingServer(Server):
 
 
 class Shard(Server):
-    """Shard of kcp. The policies of one workspace decide a request."""
+    """Shard of kcp. The policies of one workspace decide a request, without RBAC objects."""
+
+    reads_rbac = False
 
     def __init__(self, job: Job, workspaces: Workspaces) -> None:
         """Compile nothing yet."""
@@ -234,6 +250,11 @@ class Shard(Server):
     def cluster(self) -> ShardCluster:
         """See `Server.cluster`."""
         return ShardCluster(self._job.snapshot, self._job.lookups, *self._history)
+
+    def looked_up(self, store: Store) -> set[str]:
+        """See `Server.looked_up`."""
+        cluster = ShardCluster(self._job.snapshot, store.lookups(SHARD_LOOKUPS))
+        return super().looked_up(store) | {*SHARD_LOOKUPS, *_looked_up(self._job.distinct_sets, cluster.discovery)}
 
     @cached_property
     def chain(self) -> ShardChain:

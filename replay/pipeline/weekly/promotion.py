@@ -22,7 +22,12 @@ from replay.compare.weekly import (
     PolicyReadiness,
     Promotion,
 )
-from replay.kube.admissionregistration import VIRTUAL_RESOURCES, ManifestSet, ValidatingAdmissionPolicy
+from replay.kube.admissionregistration import (
+    VALIDATING_POLICY,
+    VIRTUAL_RESOURCES,
+    ManifestSet,
+    ValidatingAdmissionPolicy,
+)
 from replay.kube.gvk import GroupResource
 from replay.manifests.diff import diff_sets
 from replay.manifests.object_diff import Verb
@@ -77,8 +82,8 @@ def planned_policies(manifests: Manifests) -> Iterator[_PlannedPolicy]:
 
 def _on_trial(manifests: ManifestSet) -> Iterator[tuple[str, tuple[ValidatingAdmissionPolicy, str]]]:
     """Yield policies without a denying binding, with their present effect."""
-    for policy in manifests.validating_policies:
-        actions = _actions(manifests, policy.name)
+    for policy, bindings in manifests.bound(VALIDATING_POLICY):
+        actions = {action for binding in bindings for action in binding.validation_actions}
         if actions and "Deny" not in actions:
             words = {"Warn": "warns", "Audit": "audits"}
             yield policy.name, (policy, " and ".join(words[each] for each in ("Warn", "Audit") if each in actions))
