@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -33,6 +33,7 @@ from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.distinct_set import distinct_sets, only_named
+from replay.pipeline.replay.job_inputs import JobInputs
 from replay.pipeline.replay.ledger import with_entry
 from replay.pipeline.replay.presence import Name, TimedChain, best_shown, without
 from replay.pipeline.shard import SHARD_LOOKUPS, in_force
@@ -42,9 +43,6 @@ from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.default_class import kinds_without_default
 from replay.reconstruct.skew import widened, widened_samples
-
-if TYPE_CHECKING:
-    from replay.pipeline.replay.job import Job
 
 
 class RequestChain(NamedTuple):
@@ -60,7 +58,7 @@ class Server:
 
     reads_rbac = True
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobInputs) -> None:
         """Compile nothing yet."""
         self._job = job
 
@@ -241,7 +239,7 @@ class Shard(Server):
 
     reads_rbac = False
 
-    def __init__(self, job: Job, workspaces: Workspaces) -> None:
+    def __init__(self, job: JobInputs, workspaces: Workspaces) -> None:
         """Compile nothing yet."""
         super().__init__(job)
         self._workspaces = workspaces
@@ -297,7 +295,7 @@ class Shard(Server):
         return RequestChain(chains[-1].chain, chains[-1].lister, chains[-1].sides)
 
 
-def server_of(job: Job) -> Server:
+def server_of(job: JobInputs) -> Server:
     """Return the server of a job's log."""
     if job.workspaces is not None:
         return Shard(job, job.workspaces)
