@@ -15,6 +15,7 @@ from replay.admission.webhook.engine import check_engines
 from replay.authorization.chain import DEFAULT_CONFIGURATION
 from replay.authorization.manifest import NOTHING, AuthorizationManifests, as_logged, load_authorization
 from replay.cellib.version import KubernetesVersion, Versions
+from replay.compare.outage import with_outage
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kcp.shard.folder import ShardFolders, load_shard, snapshot_of, union
@@ -30,7 +31,6 @@ from replay.manifests.served import NO_GATES
 from replay.manifests.server.flags import version_contradiction
 from replay.manifests.server.settings import NO_SERVER
 from replay.manifests.set_loader import SetObjects, applied_objects, set_objects
-from replay.pipeline.outage import with_outage
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.snapshot import read_snapshot

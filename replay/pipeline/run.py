@@ -19,6 +19,7 @@ from replay.audit.source import expanded
 from replay.audit.store import Store
 from replay.cellib.version import KubernetesVersion
 from replay.compare.accepted import Acceptance, AcceptanceLedger
+from replay.compare.outage import outage_of
 from replay.compare.result import RunResult
 from replay.compare.summary import Summary
 from replay.errors import ReplayError
@@ -46,7 +47,6 @@ from replay.pipeline.facts import (
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of, set_files, with_provider_answers
 from replay.pipeline.options import Options
-from replay.pipeline.outage import outage_of
 from replay.pipeline.process.reading import AheadReading
 from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
