@@ -7,7 +7,7 @@ The package carries the built-in resources of Kubernetes 1.37 (`data/discovery.j
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -39,6 +39,8 @@ class Discovery:
         for api_resource in api_resources:
             self._by_resource[api_resource.resource] = api_resource
             self._by_kind[api_resource.kind] = api_resource
+        self.resource: Callable[[GroupVersionResource], APIResource | None] = self._by_resource.get
+        """Returns the resource of a group, version and plural name, None if unknown."""
 
     def __iter__(self) -> Iterator[APIResource]:
         """Iterate over all resources, in no particular order."""
@@ -48,10 +50,6 @@ class Discovery:
         """Return what a kcp workspace serves; the same everywhere in other servers."""
         del workspace
         return self
-
-    def resource(self, resource: GroupVersionResource) -> APIResource | None:
-        """Return the resource of a group, version and plural name, None if unknown."""
-        return self._by_resource.get(resource)
 
     def of_kind(self, kind: GroupVersionKind) -> APIResource | None:
         """Return the resource of a kind, None if unknown."""

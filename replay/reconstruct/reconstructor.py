@@ -103,18 +103,15 @@ class Reconstructor(Struct, frozen=True, dict=True):
         return Skeletons(self.cluster.schemas_of)
 
     def requests(self, records: Sequence[RequestRecord]) -> Iterator[ReplayRequest]:
-        """Yield the requests among all records of one object, in order.
+        """Return the requests among all records of one object, in order.
 
         A record with `selected` false only contributes history.
         """
-        for exchange, requests in self._each(records, self._requests_of):
-            yield from requests if requests is not None else [self._set_aside(exchange)]
+        return self._each(records, self._requests_of, self._set_aside)
 
     def writes(self, records: Sequence[RequestRecord]) -> Iterator[Write]:
-        """Yield the creations, updates and patches among the requests, each with the object of its client."""
-        for exchange, writes in self._each(records, self._writes_of):
-            nothing = Missing("", _unusable(exchange))
-            yield from writes if writes is not None else [Write(exchange, self._set_aside(exchange), nothing, nothing)]
+        """Return the creations, updates and patches among the requests, each with the object of its client."""
+        return self._each(records, self._writes_of, self._write_set_aside)
 
     def steps(self, records: Sequence[RequestRecord], *, checked: bool = False) -> Iterator[RebuildStep]:
         """Yield every record of an object, in order, with the history of all; `checked` checks all bodies first."""
@@ -142,29 +139,30 @@ class Reconstructor(Struct, frozen=True, dict=True):
         return self._with_attributes(exchange, rebuilt, lister, RequestProgress(Reached.VALIDATION))
 
     def _each(
-        self, records: Sequence[RequestRecord], make: Callable[[Exchange, OldObjects], Iterable[R]]
-    ) -> Iterator[tuple[Exchange, list[R] | None]]:
+        self,
+        records: Sequence[RequestRecord],
+        make: Callable[[Exchange, OldObjects], Iterable[R]],
+        set_aside: Callable[[Exchange], R],
+    ) -> Iterator[R]:
         """Yield the results of `make` for each selected record and its object's history.
 
-        The result is None if the bodies are unusable. If a body is not of the expected form, all bodies of the object
-        are checked, and the unusable ones count as not recorded.
+        If a body is not of the expected form, all bodies of the object are checked, and the unusable ones count as not
+        recorded. `set_aside` makes the result of a record whose bodies are unusable then.
         """
         history = ObjectHistory(records, self.cluster.discovery, self._olds)
         for index, record in enumerate(records):
             if not getattr(record, "selected", True):
                 continue
             try:
-                yield history.exchanges[index], list(make(*history.at(index)))
-                continue
+                results = list(make(*history.at(index)))
             # Almost all bodies are usable, so they are checked only after a failure.
             except (UnusableBodyError, *UNFORESEEN):
                 history.check()
-            try:
-                results = list(make(*history.at(index)))
-            except UNFORESEEN:
-                yield history.exchanges[index], None
-            else:
-                yield history.exchanges[index], results
+                try:
+                    results = list(make(*history.at(index)))
+                except UNFORESEEN:
+                    results = [set_aside(history.exchanges[index])]
+            yield from results
 
     def _requests_of(self, exchange: Exchange, olds: OldObjects) -> Iterable[ReplayRequest]:
         if exchange.record.verb == "deletecollection":
@@ -182,6 +180,10 @@ class Reconstructor(Struct, frozen=True, dict=True):
                 old,
                 _new_object(exchange, old, self.cluster.schemas_of(exchange.record.workspace)),
             )
+
+    def _write_set_aside(self, exchange: Exchange) -> Write:
+        nothing = Missing("", _unusable(exchange))
+        return Write(exchange, self._set_aside(exchange), nothing, nothing)
 
     def _set_aside(self, exchange: Exchange) -> ReplayRequest:
         """Return a request with unusable bodies: only its record is known."""

@@ -7,6 +7,7 @@ from enum import Enum
 from functools import cache
 
 import orjson
+from msgspec import Struct
 
 from replay.go.format import parse_uint
 from replay.json import JSON, decode_json
@@ -33,7 +34,7 @@ class UnusableBodyError(Exception):
     """A body looked like an object and is not one. `str()` is the problem."""
 
 
-class Body:
+class Body(Struct, eq=False, dict=True):
     """One body, decoded at the first use of `json` or `fault`.
 
     `json` is None if there is no body or it is unusable: no JSON, nested too deep, or of another form. `fault` then says
@@ -42,18 +43,11 @@ class Body:
     unusable, `json` raises `UnusableBodyError`. A `checked` body never does: it is decoded before its shape is reported.
     """
 
-    __slots__ = ("_is_decoded", "_is_promised", "checked", "fault", "json", "name", "text")
-
-    json: JSON
-    fault: str
-
-    def __init__(self, text: str | None, name: str = "response", checked: bool = False) -> None:
-        """See the class."""
-        self.text = text
-        self.name = name
-        self.checked = checked
-        self._is_decoded = False
-        self._is_promised = False
+    text: str | None
+    name: str = "response"
+    checked: bool = False
+    _is_decoded: bool = False
+    _is_promised: bool = False
 
     def __getattr__(self, attribute: str) -> JSON:
         """Decode the body and set `json` and `fault`. Python asks here for an attribute that is not set."""
@@ -61,9 +55,9 @@ class Body:
             raise AttributeError(attribute)
         self._is_decoded = True
         body, problem = _usable(self.text) if self.text else (None, "")
-        self.fault = f"replay cannot use the {self.name} body: {problem}" if problem else ""
+        self.fault: str = f"replay cannot use the {self.name} body: {problem}" if problem else ""
         if not problem or not self._is_promised:
-            self.json = body
+            self.json: JSON = body
         elif attribute == "json":
             raise UnusableBodyError(self.fault)
         return body if attribute == "json" else self.fault

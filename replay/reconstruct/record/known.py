@@ -32,7 +32,7 @@ class Known(Struct, frozen=True):
 
     def with_value(self, path: FieldPath, value: JSON) -> Known:
         """Return the object with another value at a path, which is known then."""
-        return Known(replaced(self.value, path, value), self.basis, _holes_outside(self.holes, path))
+        return Known(replaced(self.value, path, value), self.basis, self.holes and _holes_outside(self.holes, path))
 
     def with_fields(self, path: FieldPath, fields: Mapping[str, JSON]) -> Known:
         """Return the object with entries added to the map at a path, which are known then."""
@@ -49,7 +49,7 @@ class Known(Struct, frozen=True):
 
     def without(self, path: FieldPath) -> Known:
         """Return the object without a path, which is known to be absent then."""
-        return Known(removed(self.value, path), self.basis, _holes_outside(self.holes, path))
+        return Known(removed(self.value, path), self.basis, self.holes and _holes_outside(self.holes, path))
 
     def with_holes(self, holes: Iterable[Hole]) -> Known:
         """Return the object with more unknown paths."""
@@ -65,8 +65,8 @@ GONE = Known(None, Basis.RECONSTRUCTED)
 
 
 def _holes_outside(holes: tuple[Hole, ...], path: FieldPath) -> tuple[Hole, ...]:
-    """Return the holes that are not at or below a path. Most objects have none."""
-    return holes and tuple(hole for hole in holes if hole.path[: len(path)] != path)
+    """Return the holes that are not at or below a path."""
+    return tuple(hole for hole in holes if hole.path[: len(path)] != path)
 
 
 def attribute(state: Known | Missing, root: str) -> JSON | PartialObject | Missing | None:
