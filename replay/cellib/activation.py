@@ -93,10 +93,10 @@ class Activation:
                 kind_of_value = type(value)
                 if kind_of_value is TypedMap or kind_of_value is TypedList:
                     value = value.value  # noqa: PLW2901 - the same value, unwrapped
-                    plain[name] = value = _timed(value, views)  # noqa: PLW2901
                     kind_of_value = type(value)
-                elif name == "namespaceObject":
-                    plain[name] = _timed(value, views)
+                    plain[name] = with_creation_timestamps(value) if views is Views.TIMED else value
+                elif name == "namespaceObject" and views is Views.TIMED:
+                    plain[name] = with_creation_timestamps(value)
                 if kind_of_value is Missing or kind_of_value is PartialObject:
                     del plain[name]
             if group:

@@ -197,10 +197,6 @@ class Redactor:
         self.resource = resource
         self._pattern = secret_pattern(bodies) if redact and resource == SECRETS else None
 
-    def may_hide(self, value: object) -> bool:
-        """Return whether anything may be redacted in a value. Most values have none of the marks."""
-        return self.resource == SECRETS or may_show_token(value)
-
     def text(self, text: str) -> str:
         """Return a redacted message, annotation or key. The same object is returned if nothing is redacted."""
         if not self.redact:

@@ -11,7 +11,7 @@ from replay.admission.explain.expression import TracedExpressions, explain_condi
 from replay.admission.explain.hook import PolicyWatch, not_asked
 from replay.admission.inputs import Inputs
 from replay.admission.match_conditions import MatchConditionsResult
-from replay.admission.mutating.plugin import MutatingAdmission, MutationOutcome, PolicyPlugin
+from replay.admission.mutating.plugin import MutatingAdmission, MutatingRequest, MutationOutcome, PolicyPlugin
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.json import JSON
 from replay.kube.admissionregistration import MUTATING_POLICY, MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
@@ -31,7 +31,7 @@ class MutatingPolicyWatch:
         self._matcher = admission.walker.matcher
         self._lister = lister
         self._sees = attributes.operation is not Operation.DELETE
-        self._plugin = PolicyPlugin((), admission.request(attributes, lister, Changes()))
+        self._plugin = PolicyPlugin((), MutatingRequest(admission, attributes, lister, Changes()))
         self._passes: list[PolicyWatch] = []
         self.effects = Effects()
 

@@ -57,7 +57,7 @@ Hook = PolicyHook[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutat
 Bound = BoundBinding[MutatingAdmissionPolicyBinding]
 
 
-class Invocation(Struct, frozen=True):
+class Invocation(Struct, frozen=True, dict=True):
     """A policy with a matching binding and parameter. `unknown` says what the match depends on."""
 
     hook: Hook
@@ -66,7 +66,7 @@ class Invocation(Struct, frozen=True):
     param: JSON | PartialObject | None
     unknown: Missing | None
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, str, str]:
         """Return the key of an invocation, which is equal in both passes."""
         metadata: dict[str, str] = {}
@@ -75,6 +75,26 @@ class Invocation(Struct, frozen=True):
             metadata = param.get("metadata") or {}
         # `keyFor` fills its fields PolicyUID and BindingUID with names and namespaces, not with UIDs.
         return self.hook.policy.name, self.binding.name, f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+
+
+class PlannedPolicy(NamedTuple):
+    """A policy that may match, with its invocations if they are certain. Others are found for each request."""
+
+    hook: Hook
+    invocations: tuple[Invocation, ...] | None
+
+
+def _plan(hooks: Sequence[Planned]) -> tuple[PlannedPolicy, ...]:
+    """Return the plan of the policies of a set that may match a kind of requests."""
+    return tuple(
+        PlannedPolicy(
+            planned.hook,
+            None
+            if planned.match is None
+            else tuple(Invocation(planned.hook, each, planned.match, None, None) for each in planned.bindings),
+        )
+        for planned in hooks
+    )
 
 
 class MutationOutcome(NamedTuple):
@@ -135,7 +155,7 @@ class MutatingAdmission:
         self._mutators: dict[Any, Mutator] = {}
         self.hooks = [self._hooks(manifests) for manifests in sets]
         """The policies of each set that can match at all, in order."""
-        self._index = HookIndex(self.hooks, self._matcher, tuple[Planned, ...])
+        self._index = HookIndex(self.hooks, self._matcher, _plan)
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
         policies = manifests.mutating_policies
@@ -155,14 +175,10 @@ class MutatingAdmission:
             self._mutators[key] = Mutator(policy, self._version)
         return self._mutators[key]
 
-    def candidates(self, attributes: Attributes, lister: Lister) -> tuple[tuple[Planned, ...], ...] | None:
+    def candidates(self, attributes: Attributes, lister: Lister) -> tuple[tuple[PlannedPolicy, ...], ...] | None:
         """Return for each set the policies that may match, None if there are none. The plugin ignores DELETE."""
         # The handler of the plugin lists only Create, Update and Connect (`NewPlugin`).
         return None if attributes.operation is Operation.DELETE else self._index.candidates(attributes, lister)
-
-    def request(self, attributes: Attributes, lister: Lister, changes: Changes) -> MutatingRequest:
-        """Return one request, for all sets and both passes."""
-        return MutatingRequest(self, attributes, lister, changes)
 
     def inputs(
         self, match: Match, attributes: Attributes, lister: Lister, param: JSON | PartialObject | None
@@ -174,9 +190,7 @@ class MutatingAdmission:
 class MutatingRequest:
     """Shared state of the sets, policies and passes for one request."""
 
-    def __init__(
-        self, admission: MutatingAdmission, attributes: Attributes, lister: Lister, changes: Changes | None = None
-    ) -> None:
+    def __init__(self, admission: MutatingAdmission, attributes: Attributes, lister: Lister, changes: Changes) -> None:
         """Keep the inputs.
 
         `attributes` are those before mutation. `changes` are shared with the rest of the request.
@@ -184,7 +198,7 @@ class MutatingRequest:
         self.admission = admission
         self.attributes = attributes
         self.lister = lister
-        self.changes = Changes() if changes is None else changes
+        self.changes = changes
         self._inputs: dict[Any, MutationInputs] = {}
         self._results: dict[Any, tuple[Object, MutateResult]] = {}
         """Results with their input object, which is kept so that no other object can have its identity.
@@ -210,7 +224,8 @@ class MutatingRequest:
         evaluator, kind = invocation.hook.evaluator, invocation.match.kind
         if not evaluator.has_match_conditions:
             return None
-        inputs, versioned, observer = self._input(invocation), self._versioned(kind, value), self.observer
+        versioned = value if kind == self.attributes.kind else self._versioned(kind, value)
+        inputs, observer = self._input(invocation), self.observer
         if observer is None:
             return evaluator.match(inputs, versioned, shown).error
         watcher = observer.evaluating(invocation.hook, invocation.binding, invocation.param)
@@ -234,8 +249,6 @@ class MutatingRequest:
         return self._inputs[key]
 
     def _versioned(self, kind: GroupVersionKind, value: Object) -> Object:
-        if kind == self.attributes.kind:
-            return value
         return self.admission.converter.versioned(self.attributes.with_object(value), kind, self.lister).object
 
     def _mutate(
@@ -259,22 +272,22 @@ class MutatingRequest:
 class PolicyPlugin:
     """The plugin for one set and one request. It remembers between the two passes which policies ran."""
 
-    def __init__(self, hooks: tuple[Planned, ...], request: MutatingRequest) -> None:
-        """`hooks` are those of the set that may match."""
-        self._hooks = hooks
+    def __init__(self, policies: tuple[PlannedPolicy, ...], request: MutatingRequest) -> None:
+        """`policies` are those of the set that may match."""
+        self._policies = policies
         self._request = request
         self._reinvocation = Reinvocation()
         self.effects = Effects()
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
         """Run one pass over the object; return the object, and whether all mutating plugins must run again."""
-        result, effects = (
-            _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(self._hooks),
-            self.effects,
-        )
+        result = _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(self._policies)
+        effects = self.effects
         effects.denials += result.denials
         effects.mutated += result.mutated
-        effects.undetermined += [each for each in result.undetermined if each not in effects.undetermined]
+        for each in result.undetermined:
+            if each not in effects.undetermined:
+                effects.undetermined.append(each)
         return result.object, result.should_reinvoke
 
     def observe(
@@ -283,7 +296,7 @@ class PolicyPlugin:
         """Run one pass for all hooks of a set, with an observer."""
         self._request.observer = observer
         hooks_asked = observed_hooks(hooks, self._request.attributes, observer)
-        return _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(hooks_asked)
+        return _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(_plan(hooks_asked))
 
 
 class _Pass:
@@ -308,15 +321,11 @@ class _Pass:
         attributes = request.attributes.with_object(self._object)
         return HookWalk(request.admission.walker, attributes, request.lister, request.observer)
 
-    def run(self, hooks: Sequence[Planned]) -> MutatingResult:
+    def run(self, policies: Sequence[PlannedPolicy]) -> MutatingResult:
         """Find the invocations, then run them in order."""
         invocations: list[Invocation] = []
-        for planned in hooks:
-            hook, match = planned.hook, planned.match
-            if match is None:
-                invocations += self._invocations(hook)
-            else:
-                invocations += [Invocation(hook, binding, match, None, None) for binding in planned.bindings]
+        for hook, certain in policies:
+            invocations += self._invocations(hook) if certain is None else certain
         # Without an invocation the server calls no delegate (`policyDispatcher.Dispatch`), so the last output stays as
         # it was.
         if invocations:

@@ -9,7 +9,7 @@ from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.explain.mutation import MutatingPolicyWatch
 from replay.admission.explain.validation import ValidatingPolicyWatch
-from replay.admission.mutating.plugin import MutatingAdmission, PolicyPlugin
+from replay.admission.mutating.plugin import MutatingAdmission, MutatingRequest, PolicyPlugin
 from replay.admission.ordered.plugin import Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, policy_reads
 from replay.admission.validating.plugin import Plans, ValidatingAdmission
@@ -79,7 +79,7 @@ class _Mutating:
             hooks = self._admission.candidates(first.original, first.lister)
             if hooks is None:
                 return None
-            shared = self._admission.request(first.original, first.lister, asking.changes)
+            shared = MutatingRequest(self._admission, first.original, first.lister, asking.changes)
             return [PolicyPlugin(each, shared) if each else None for each in hooks]
         return [self._admitter(index, asking) for index in range(len(asking.sides))]
 
@@ -88,7 +88,7 @@ class _Mutating:
         hooks = self._admission.candidates(side.original, side.lister)
         if hooks is None or not hooks[index]:
             return None
-        request = self._admission.request(side.original, side.lister, asking.changes)
+        request = MutatingRequest(self._admission, side.original, side.lister, asking.changes)
         return PolicyPlugin(hooks[index], request)
 
     def validator(self, asking: Asking) -> RequestValidator | None:

@@ -12,7 +12,7 @@ from replay.admission.decision import Decision, Denial, Mutated, Undetermined, W
 from replay.audit.store import Store
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
-from replay.kube.redact import SECRETS, ObjectRedactors, Redactor, decoded
+from replay.kube.redact import SECRETS, ObjectRedactors, Redactor, decoded, may_show_token
 from replay.reconstruct.request import ReplayRequest
 
 P = TypeVar("P", Denial, Mutated, Undetermined, WebhookCall)
@@ -44,7 +44,8 @@ def _bodies_of(request: ReplayRequest) -> Iterator[JSON | PartialObject]:
 
 def redacted_decision(redactor: Redactor, decision: Decision) -> Decision:
     """Return a redacted decision, or the same object if nothing is hidden."""
-    if not redactor.redact or not redactor.may_hide(decision):
+    # Most decisions have none of the marks of a token.
+    if not redactor.redact or not (redactor.resource == SECRETS or may_show_token(decision)):
         return decision
     shown = {
         name: part_shown
