@@ -8,6 +8,9 @@ import orjson
 
 from replay.kube.attributes import UserInfo
 
+CREATED = 201
+"""The code of a response that created an object."""
+
 
 class RequestRecord(NamedTuple):
     """A row of the store's `request` table: the last recorded stage of one request, without duplicates.

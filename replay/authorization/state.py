@@ -13,7 +13,7 @@ from itertools import pairwise
 import orjson
 from msgspec import Struct
 
-from replay.audit.event import RequestRecord
+from replay.audit.event import CREATED, RequestRecord
 from replay.authorization.manifest import RBACKey, laid_over, rbac_key
 from replay.authorization.node_authorizer import GRAPH_KINDS, POD, NodeGraph, Vertex, vertex_of
 from replay.go.time import timestamp
@@ -29,7 +29,7 @@ from replay.reconstruct.cluster import CACHE_DELAY, Cluster, ClusterLister
 from replay.reconstruct.history.clock import NEVER
 from replay.reconstruct.history.derived import instant
 from replay.reconstruct.history.effect import Effect, EffectKind
-from replay.reconstruct.history.history import CREATED, History
+from replay.reconstruct.history.history import History
 from replay.reconstruct.record.known import attribute
 
 _BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63

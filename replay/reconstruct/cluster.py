@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from msgspec import Struct
 
 from replay.audit.directory.lookups import object_ref
-from replay.audit.event import RequestRecord
+from replay.audit.event import CREATED, RequestRecord
 from replay.json import JSON
 from replay.kcp.binding import APIBindings
 from replay.kube.attributes import Basis, Missing, PossiblyAbsent
@@ -404,4 +404,4 @@ def _creates(history: History, place: int) -> bool:
     """Return whether an effect is the creation of the object."""
     effect = history.effects[place]
     # An apply may create the object too, so the status decides and not the verb.
-    return effect.exchange is not None and effect.exchange.record.code == 201
+    return effect.exchange is not None and effect.exchange.record.code == CREATED

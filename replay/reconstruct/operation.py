@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replay.audit.event import RequestRecord
+from replay.audit.event import CREATED, RequestRecord
 from replay.kube.attributes import Operation
 from replay.kube.rbac.kind import RBAC_RESOURCES
-from replay.reconstruct.history.history import CREATED, NOT_FOUND, History
+from replay.reconstruct.history.history import NOT_FOUND, History
 from replay.reconstruct.history.old_object import sent_revision
 from replay.reconstruct.patch.body import PatchForm, form_of
 from replay.reconstruct.record.exchange import Exchange

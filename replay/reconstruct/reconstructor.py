@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from replay.audit.answer import refused_by
 from replay.audit.directory.lookups import object_ref
-from replay.audit.event import RequestRecord
+from replay.audit.event import CREATED, RequestRecord
 from replay.audit.format.admission_review import REVIEW
 from replay.errors import UNFORESEEN
 from replay.json import JSON
@@ -47,7 +47,6 @@ from replay.reconstruct.shard import as_sent_to_shard
 from replay.reconstruct.trust import ALL_TRUSTED, Trust
 
 R = TypeVar("R")
-CREATED = 201
 """Status code of an apply that creates its object."""
 
 

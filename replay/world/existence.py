@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.audit.event import RequestRecord
+from replay.audit.event import CREATED, RequestRecord
 from replay.reconstruct import reconstructor
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.effect import EffectKind, effect_of
-from replay.reconstruct.history.history import CREATED
 from replay.reconstruct.operation import creates
 from replay.reconstruct.reached import APPLY_CONFLICT
 from replay.reconstruct.record.exchange import Exchange

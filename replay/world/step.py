@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Verdict
 from replay.audit.answer import denied_by
+from replay.audit.event import CREATED
 from replay.audit.place import LogPosition
 from replay.kube import json_patch
 from replay.kube.attributes import Attributes, Basis, Missing, Operation
@@ -20,7 +21,7 @@ from replay.reconstruct.cluster import NAMESPACE
 from replay.reconstruct.history.effect import NO_WRITE
 from replay.reconstruct.history.old_object import OldObjects, sent_revision
 from replay.reconstruct.reached import NAMED_ABSENT, NAMESPACE_ABSENT, progress
-from replay.reconstruct.reconstructor import CREATED, Reconstructor
+from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.world.creation import uids_of_controllers

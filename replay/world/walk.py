@@ -11,14 +11,14 @@ from math import inf
 from msgspec import Struct, field
 
 from replay.admission.decision import Denial
-from replay.audit.event import RequestRecord
+from replay.audit.event import CREATED, RequestRecord
 from replay.audit.place import LogPosition
 from replay.errors import UNFORESEEN
 from replay.kube.object_lister import ObjectKey
 from replay.kube.rbac.authorizer import RBACAuthorizers
 from replay.reconstruct import reconstructor
 from replay.reconstruct.operation import creates
-from replay.reconstruct.reconstructor import CREATED, Reconstructor
+from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import GONE

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from replay.audit.event import RequestRecord
+from replay.audit.event import CREATED, RequestRecord
 from replay.kube.gvk import GroupResource
 from replay.reconstruct.history.clock import BEFORE
-from replay.reconstruct.history.history import CREATED
 from replay.reconstruct.record.body import revision_of
 from replay.reconstruct.record.exchange import NOT_THE_OBJECT
 from replay.reconstruct.trust import Continuity

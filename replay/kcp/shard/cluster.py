@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from replay.audit.event import RequestRecord
+from replay.audit.event import CREATED, RequestRecord
 from replay.json import JSON
 from replay.kcp.annotation import workspace_of
 from replay.kcp.binding import (
@@ -33,7 +33,6 @@ from replay.reconstruct.history.derived import instant
 from replay.reconstruct.history.history import History
 from replay.reconstruct.record.known import get
 
-CREATED = 201
 _NO_DELETIONS = CollectionDeletions()
 _ALWAYS_WRITTEN = frozenset(
     {

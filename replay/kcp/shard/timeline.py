@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from replay.audit.event import CREATED
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
@@ -29,7 +30,6 @@ POLICY_DELAY = 5_000_000
 """
 MOST_ALTERNATIVES = 64
 """Most sets that may have been in force for which a decision is made. Beyond it the decision is undetermined."""
-CREATED = 201
 SECOND = 1_000_000
 
 Name = tuple[str, str]

@@ -116,7 +116,6 @@ def _place(fields: Sequence[str], expression: str, variables: Variables) -> Plac
     return place
 
 
-_LONGEST_NAME = 63
 _NO_NAME = re.compile(r"[^a-z0-9.-]+")
 _UNSAID_KINDS = (
     ("generate", "it generates objects: write a GeneratingPolicy"),

@@ -9,6 +9,7 @@ from datetime import tzinfo
 
 import yaml
 
+from replay.audit.event import CREATED
 from replay.audit.ingest import Progress
 from replay.audit.period import Period
 from replay.audit.store import Store
@@ -25,7 +26,6 @@ from replay.pipeline.period import microseconds, period
 from replay.pipeline.scenario import Scenario
 
 _REFUSED = (401, 403)
-_CREATED = 201
 
 
 def unused_permissions(
@@ -83,7 +83,7 @@ def _allowed(store: Store, within: Period) -> pl.DataFrame:
 def _equal_questions(frame: pl.DataFrame, chains: Chains) -> pl.DataFrame:
     """Return groups of equal questions with equal RBAC: their number, and their first and last time."""
     states = frame.with_columns(
-        rbac=chains.rbac_states(frame["received"], frame["stage_time"]), created=pl.col("code") == _CREATED
+        rbac=chains.rbac_states(frame["received"], frame["stage_time"]), created=pl.col("code") == CREATED
     )
     times = (pl.len(), pl.col("stage_time").min().alias("first"), pl.col("stage_time").max().alias("last"))
     return states.group_by("question", "rbac", "created", "reason", maintain_order=True).agg(*times)

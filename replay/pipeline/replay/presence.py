@@ -17,11 +17,11 @@ from replay.admission.chain import Chain
 from replay.admission.decision import Decision
 from replay.admission.webhook.plugin import Backends
 from replay.audit.answer import observe
-from replay.audit.event import RequestRecord
+from replay.audit.event import CREATED, RequestRecord
 from replay.audit.store import Store
 from replay.compare.fidelity import Fidelity
 from replay.kcp.shard.chain import instant_of
-from replay.kcp.shard.timeline import CREATED, POLICY_DELAY
+from replay.kcp.shard.timeline import POLICY_DELAY
 from replay.kube.admissionregistration import KINDS, POLICY_KINDS, RESOURCES, ManifestSet, Sets
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister

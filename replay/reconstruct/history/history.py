@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import accumulate
 
-from replay.audit.event import RequestRecord
+from replay.audit.event import CREATED, RequestRecord
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
 from replay.reconstruct.history.clock import BEFORE, NEVER, RevisionClock
@@ -34,7 +34,7 @@ from replay.reconstruct.record.body import revision
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get, merged
 
-CREATED, NOT_FOUND = 201, 404
+NOT_FOUND = 404
 _NO_STATE = "the log has no response body for an earlier write to the object"
 _OF_DELETION = tuple(
     ("metadata", name)
@@ -337,7 +337,7 @@ def _shows_only_creation(effects: list[Effect], snapshot: JSON) -> bool:
     record = effects[0].exchange.record
     # A creationTimestamp has whole seconds, so the bounds are rounded down too. The texts sort by time.
     created = (snapshot.get("metadata") or {}).get("creationTimestamp")
-    if record.code != 201 or not isinstance(created, str):
+    if record.code != CREATED or not isinstance(created, str):
         return False
     if not second(record.received) <= created <= second(record.stage_time):
         return False

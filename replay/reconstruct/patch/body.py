@@ -12,14 +12,13 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any
 
-from replay.audit.event import has_query
+from replay.audit.event import CREATED, has_query
 from replay.json import JSON, FieldPath
 from replay.kube import json_patch
 from replay.kube.json_patch import JSONPatchError
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import get
 
-_CREATED = 201
 """Status of an answer to a request that created its object."""
 
 
@@ -51,7 +50,7 @@ def form_of(exchange: Exchange) -> PatchForm:
     if isinstance(patch, list):
         return PatchForm.JSON
     # Other patches of a missing object fail with 404, and only an apply has the parameter `force`.
-    if patch is None and (exchange.record.code == _CREATED or "force" in exchange.query):
+    if patch is None and (exchange.record.code == CREATED or "force" in exchange.query):
         return PatchForm.APPLY
     is_whole = isinstance(patch, dict) and patch.get("apiVersion") and patch.get("kind")
     if is_whole and ("fieldManager" in exchange.query or not has_query(exchange.record)):

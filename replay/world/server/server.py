@@ -10,14 +10,13 @@ from collections.abc import Iterator
 
 from replay.admission.decision import Verdict
 from replay.admission.place import Place
-from replay.audit.event import RequestRecord
+from replay.audit.event import CREATED, RequestRecord
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupResource
 from replay.kube.merge.field_manager import ApplyConflictError
 from replay.reconstruct.operation import creates
 from replay.reconstruct.patch.apply import are_managers_known
 from replay.reconstruct.patch.body import UnfittingPatchError
-from replay.reconstruct.reconstructor import CREATED
 from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.deletion import ended, is_being_deleted, left_by_deletion, left_by_write

@@ -12,7 +12,6 @@ from replay.gatekeeper.rego.value import Number, Object, Value, iterate, pairs_o
 from replay.go.sprintf import sprintf
 
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-_GO_INT = 2**63
 
 
 @plain("sprintf", 2, "sa")
