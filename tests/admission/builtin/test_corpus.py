@@ -10,7 +10,8 @@ import orjson
 import pytest
 
 from replay.admission.builtin.registry import BY_NAME
-from replay.pipeline.plugin import PluginWorld, case_results, configured_plugin, read_config
+from replay.case.plugin import PluginWorld, configured_plugin, read_config
+from replay.pipeline.plugin import case_results
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 
 SHARED = Path(__file__).parents[3].parent / "shared"

@@ -19,11 +19,11 @@ from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.resource_quota.plugin import ResourceQuota
 from replay.admission.builtin.run import PluginResult, ask
+from replay.case.plugin import PluginConfig, PluginWorld, configured_plugin, read_config
 from replay.kube.admission_request import attributes_of
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
-from replay.pipeline.plugin import PluginConfig, PluginWorld, configured_plugin, read_config
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 from tests.admission.builtin.test_corpus import CONFIGS, SHARED
 

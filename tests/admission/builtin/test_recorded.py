@@ -11,14 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from replay.pipeline.plugin import (
-    PluginWorld,
-    case_results,
-    configured_plugin,
-    logged_requests,
-    read_config,
-    recorded_results,
-)
+from replay.case.plugin import PluginWorld, configured_plugin, read_config
+from replay.pipeline.plugin import case_results, logged_requests, recorded_results
 from replay.pipeline.replay.order import LoggedRequest
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot

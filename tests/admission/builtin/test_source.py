@@ -11,10 +11,11 @@ import pytest
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.registry import BY_NAME, PLUGINS
 from replay.admission.builtin.run import ask
+from replay.case.plugin import PluginConfig, PluginWorld
 from replay.errors import ManifestError
 from replay.kube.admission_request import attributes_of
 from replay.kube.attributes import Missing, PartialObject
-from replay.pipeline.plugin import PluginConfig, PluginWorld, result_line
+from replay.pipeline.plugin import result_line
 
 NODE = {
     "apiVersion": "v1",
