@@ -207,7 +207,7 @@ def _written_back(step: WorldStep, body: Known | Missing, live: Known | Missing)
         change for change in json_patch.diff(logged.value, body.value) if not change["path"].startswith(_NOT_SENT)
     ]
     try:
-        return Known(json_patch.apply(live.value, changes), Basis.RECONSTRUCTED, body.holes)
+        return Known(json_patch.apply(live.value, changes), Basis.RECONSTRUCTED, (*live.holes, *body.holes))
     except JSONPatchError:
         return body
 

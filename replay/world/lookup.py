@@ -108,11 +108,15 @@ SAME_LOOKUPS = DifferingLookups({})
 class LookupsInTime:
     """Looked-up objects that differ, combined once for each interval between two changes."""
 
-    def __init__(self, changes: LookupChanges) -> None:
-        """Start from `changes`; nothing is combined yet."""
+    def __init__(self, changes: LookupChanges, namespaces: frozenset[str] | None = None) -> None:
+        """Start from `changes`; nothing is combined yet.
+
+        `namespaces` are those in which a request of any namespace may look up objects. None stands for all.
+        """
         self._changes = changes
+        self.namespaces = namespaces
         self._places = sorted({change.place for changes_of_object in changes.values() for change in changes_of_object})
-        self._after: dict[int, DifferingLookups] = {}
+        self._after: dict[tuple[int, str], DifferingLookups] = {}
 
     def __bool__(self) -> bool:
         """Return whether any object differs at any time."""
@@ -123,19 +127,25 @@ class LookupsInTime:
         """The objects that differ, with the times of their changes."""
         return self._changes
 
-    def at(self, seq: int) -> DifferingLookups:
-        """Return the differing objects that a request with this sequence number finds."""
-        passed = bisect_left(self._places, (seq, 0))
-        lister = self._after.get(passed)
+    def at(self, seq: int, namespace: str) -> DifferingLookups:
+        """Return the differing objects that a request with this sequence number finds from its namespace."""
+        key = bisect_left(self._places, (seq, 0)), namespace
+        lister = self._after.get(key)
         if lister is None:
-            lister = self._after[passed] = self._put_together(LogPosition(seq, 0))
+            lister = self._after[key] = self._put_together(LogPosition(seq, 0), namespace)
         return lister
 
-    def _put_together(self, place: LogPosition) -> DifferingLookups:
+    def _may_find(self, key: ObjectKey, namespace: str) -> bool:
+        """Return whether a request in a namespace may look up an object. An expression may ask for any permission."""
+        group, _, place, _ = key
+        is_near = place in ("", namespace) or group == RBAC_GROUP
+        return is_near or self.namespaces is None or place in self.namespaces
+
+    def _put_together(self, place: LogPosition, namespace: str) -> DifferingLookups:
         states: dict[ObjectKey, Known | Missing] = {}
         causing_request: CausingRequest | None = None
         for key, object_changes in self._changes.items():
-            branches = branches_at(object_changes, place)
+            branches = branches_at(object_changes, place) if self._may_find(key, namespace) else SAME
             if branches != SAME:
                 # If several states are possible, the object is unknown.
                 state = branches[0].state

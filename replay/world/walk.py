@@ -109,7 +109,7 @@ class WalkContext(Struct, frozen=True):
         """Return the differing objects that a request looks up. In kcp workspaces none are followed."""
         if not self.objects or record.workspace:
             return SAME_LOOKUPS
-        return self.objects.at(record.seq)
+        return self.objects.at(record.seq, record.namespace)
 
 
 class Walked(Struct):

@@ -212,6 +212,19 @@ def test_a_recorded_object_keeps_what_the_server_set() -> None:
     assert [each.object["spec"]["nodeName"] for each in seen] == ["n1", "n1"]  # type: ignore[index]
 
 
+def test_objects_after_a_decision_are_those_without_one() -> None:
+    stored = {**POD, "spec": {**POD["spec"], "tolerations": TOLERATION, "nodeName": "n1"}}
+    sets = without_shared_plugins((a_set("DefaultTolerationSeconds"), a_set()))
+    asked, alone = (Chain(sets, NEWEST, builtin_discovery(), Schemas()) for _ in range(2))
+    lister, requests = ObjectTracker([NAMESPACE]), [(request(), request(stored)), (request(), request())]
+    for question in requests:
+        asked.decide(*question, lister)
+        # The second request is not the one that was just decided.
+        for original, attributes in (question, requests[0]):
+            seen, expected = (each.validated(original, attributes, lister) for each in (asked, alone))
+            assert [each.object for each in seen] == [each.object for each in expected]
+
+
 def test_a_bad_configuration_is_refused_in_the_words_of_the_server() -> None:
     bad = {
         "apiVersion": "pod-security.admission.config.k8s.io/v1",

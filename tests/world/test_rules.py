@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -14,7 +15,7 @@ from replay.audit.place import LogPosition
 from replay.kube.attributes import Basis, Missing, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.object_lister import ObjectKey, ObjectTracker
 from replay.kube.rbac.authorizer import RBACAuthorizers
 from replay.kube.rbac.kind import ROLE, ROLE_BINDING
 from replay.kube.schema import Schemas
@@ -22,6 +23,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import GONE, Hole, Known
 from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import attempts, is_controller, retry_of
+from replay.world.elsewhere import _written_back
 from replay.world.lookup import DifferingLookups, LookupsInTime, WorldLister
 from replay.world.patching import after_patch_of
 from replay.world.result import ABSENT, CausingRequest, RequestEnd, answered
@@ -36,6 +38,7 @@ from replay.world.state import (
     merged_branches,
     same_object,
 )
+from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, Presence, WorldChange, branches_at, presence_at
 from replay.world.validation import (
     PatchRules,
@@ -430,6 +433,7 @@ RULES = {
 }
 RBAC = "rbac.authorization.k8s.io"
 NAMED = (RBAC, "RoleBinding", "n", "b")
+PARAMETER = ("", "ConfigMap", "n", "limits")
 BY_BINDING = 'RBAC: allowed by RoleBinding "b/n" of Role "r" to User "jane"'
 GRANT = r"""{"authorization.k8s.io/reason": "RBAC: allowed by RoleBinding \"%s/n\" of Role \"r\" to User \"jane\""}"""
 BY_OTHER = 'RBAC: allowed by ClusterRoleBinding "c" of ClusterRole "edit" to Group "g"'
@@ -499,10 +503,36 @@ def test_a_resource_is_served_while_its_definition_is_there() -> None:
 
 def test_what_is_looked_up_at_a_time() -> None:
     changes = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE, CausingRequest("id", "x")),))]}
-    assert LookupsInTime(changes).at(5) == DifferingLookups({})
-    assert LookupsInTime(changes).at(6) == DifferingLookups({NAMED: GONE}, CausingRequest("id", "x"))
+    assert LookupsInTime(changes).at(5, "n") == DifferingLookups({})
+    assert LookupsInTime(changes).at(6, "n") == DifferingLookups({NAMED: GONE}, CausingRequest("id", "x"))
     open_ones = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE), Branch()))]}
-    assert isinstance(LookupsInTime(open_ones).at(6).states[NAMED], Missing)
+    assert isinstance(LookupsInTime(open_ones).at(6, "n").states[NAMED], Missing)
+
+
+@pytest.mark.parametrize(
+    ("key", "namespaces", "is_found"),
+    [
+        pytest.param(PARAMETER, frozenset(), False, id="a parameter of another namespace"),
+        pytest.param(PARAMETER, frozenset({"n"}), True, id="a parameter of a namespace that a binding names"),
+        pytest.param(PARAMETER, None, True, id="an object that an engine may look up"),
+        pytest.param(("", "ConfigMap", "m", "limits"), frozenset(), True, id="a parameter of the request's namespace"),
+        pytest.param(NAMED, frozenset(), True, id="a role binding, about which an expression may ask"),
+        pytest.param(("", "Namespace", "", "n"), frozenset(), True, id="an object without a namespace"),
+    ],
+)
+def test_what_is_looked_up_from_a_namespace(
+    key: ObjectKey, namespaces: frozenset[str] | None, *, is_found: bool
+) -> None:
+    changes = {key: [WorldChange(LogPosition(5, 0), (Branch(GONE),))]}
+    assert LookupsInTime(changes, namespaces).at(6, "m") == DifferingLookups({key: GONE} if is_found else {})
+
+
+def test_what_a_controller_writes_back_leaves_the_rest_unknown() -> None:
+    logged = Known({"spec": {"replicas": 1}, "status": {}}, Basis.RECORDED)
+    body = Known({"spec": {"replicas": 1}, "status": {"replicas": 1}}, Basis.RECORDED)
+    hole = Hole(("spec",), "a patch without a body")
+    step = cast("WorldStep", SimpleNamespace(old=logged))
+    assert _written_back(step, body, logged.with_holes([hole])) == Known(body.value, Basis.RECONSTRUCTED, (hole,))
 
 
 RANDOM = Hole(("spec", "containers", 0, "volumeMounts", 0, "name"), "random")

@@ -350,7 +350,9 @@ class WaveWalks:
         self._places: dict[tuple[str, ...], bytes] = {}
         self._keys = {object_place(key.split(BETWEEN), 1).identity: key for key in keys}
         self._part = {identity: object_place(key.split(BETWEEN), parts).part for identity, key in self._keys.items()}
-        around_all = digest(archive.environment, bool(around.owners), sorted(around.objects.changes.items()))
+        objects = around.objects
+        looked_up = sorted(objects.changes.items()), objects.namespaces and sorted(objects.namespaces)
+        around_all = digest(archive.environment, bool(around.owners), looked_up)
         self._contexts = {identity: self._context(key, around_all) for identity, key in self._keys.items()}
         ordered = sorted(self._contexts.items(), key=lambda item: archive.place(item[1]))
         walks = (archive.walk(context, identity, self._owner) for identity, context in ordered)

@@ -172,6 +172,19 @@ def looked_up_kinds(job: Job) -> dict[tuple[str, str], str]:
     return {**params, **rbac, ("", "namespaces"): "Namespace", (group, "customresourcedefinitions"): kind}
 
 
+def searched_namespaces(job: Job) -> frozenset[str] | None:
+    """Return the namespaces in which the candidate's bindings name parameters. None if an engine may look up anything.
+
+    A binding without one looks in the namespace of the request (`generic.CollectParams`).
+    """
+    candidate = job.distinct_sets[1]
+    if candidate.engine_objects:
+        return None
+    references = [each.param_ref for each in candidate.validating_bindings]
+    references += [each.param_ref for each in candidate.mutating_bindings]
+    return frozenset(each.namespace for each in references if each is not None)
+
+
 def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
     """Return the keys of objects whose requests may end differently because a looked-up object differs.
 

@@ -39,6 +39,7 @@ from replay.pipeline.replay.reach import (
     in_namespaces,
     looked_up_kinds,
     object_key,
+    searched_namespaces,
 )
 from replay.pipeline.replay.replayer import Line
 from replay.pipeline.replay.traced_walk import ObjectWalk, Tracer
@@ -287,7 +288,7 @@ def _followed(stage: _Stage, first: Wave) -> World:
         keys |= frozenset(in_namespaces(stage.store, around.namespaces))
     if looked_up := _of_kinds(keys, around.kinds.keys() - {("", "namespaces")}):
         changes = stage.run(Wave(looked_up, around, first.begins)).objects
-        around = replace(around, objects=LookupsInTime(changes))
+        around = replace(around, objects=LookupsInTime(changes, searched_namespaces(stage.worker_pool.job)))
         keys |= dependent(stage.store, stage.worker_pool.job, changes)
     stage.store.rest()  # there are few queries between waves
     _spread(stage, Wave(keys - own, around, first.begins))

@@ -118,8 +118,10 @@ _TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("batch", "jobs"): ("spec", "template"),
     ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
 }
+_OF_PODS: Final = ("pods", "pods/ephemeralcontainers", "pods/resize")
+"""Pods, and those of their subresources that are not `_IGNORED`."""
 _CONCERNS: Final = (
-    ("", ("namespaces", "pods", "pods/*", *(resource for group, resource in _TEMPLATES if not group))),
+    ("", ("namespaces", *_OF_PODS, *(resource for group, resource in _TEMPLATES if not group))),
     *(
         (group, tuple(resource for template_group, resource in _TEMPLATES if template_group == group))
         for group in ("apps", "batch")

@@ -55,6 +55,8 @@ class ResourceQuota(Plugin):
 
     name = "ResourceQuota"
     operations = CREATE_UPDATE
+    # The evaluators of pods and claims each handle one subresource. All others handle none.
+    concerns = (("*", ("*",)), ("", ("pods/resize", "persistentvolumeclaims/status")))
     looks_up = (("", "ResourceQuota"),)
     is_stateful = True
     counts_requests = True
