@@ -166,7 +166,7 @@ def test_a_weekly_report_tells_of_the_objects_at_rest_beside_the_log(snapshot: P
     told = json.loads(result.output)["atRest"]
     assert told == {name: found[name] for name in ("snapshot", "objects", "denied", "undetermined", "owners")}
     text = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*words, "--full"]).output
-    assert f"{found['denied']:,}  of {found['objects']:,} in the snapshot would be denied at their next update" in text
+    assert f"{found['denied']:,}  of {found['objects']:,} in the snapshot: their next update is denied" in text
     assert f"Existing objects\n{found['denied']:,} of {found['objects']:,} objects in" in text
 
 
