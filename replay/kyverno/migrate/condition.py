@@ -56,10 +56,14 @@ class Outcome(Struct, frozen=True):
 
 
 class Variables(Struct, frozen=True):
-    """Context in which variables are translated: how the request is read, the object's schemas, and the `element`."""
+    """Context in which variables are translated: how the request is read, the object's schemas, and the `element`.
+
+    `has_namespace` says that all kinds are namespaced. Other requests have no `request.namespace`.
+    """
 
     reading: Reading
     schemas: tuple[Schema, ...]
+    has_namespace: bool
     element: Place | None = None
 
 
@@ -348,6 +352,8 @@ def _of_path(fields: list[str], shown: str, variables: Variables) -> _Key:
             if reading.is_before:
                 return _Key(None, fixed="CREATE")
             return _Key(None, text=reading.operation, choices=_OPERATIONS)
+        case ["request", "namespace"] if variables.has_namespace:
+            return _Key(None, text="request.namespace")
         case ["request", "userInfo", "username"]:
             return _Key(None, text="request.userInfo.username")
-    raise UnsaidError(f"`{shown}` is not read from the object, the operation or the name of the user")
+    raise UnsaidError(f"`{shown}` is not read from the object, the operation, the namespace or the name of the user")

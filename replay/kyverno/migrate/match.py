@@ -59,6 +59,12 @@ class Match(Struct, frozen=True):
     exclude: Mapping[str, Any]
     discovery: Discovery
 
+    @property
+    def is_namespaced(self) -> bool:
+        """Whether each request that matches has a namespace."""
+        kinds = (self.discovery.resource(GroupVersionResource(*each[:3])) for each in self.resources)
+        return all(each is not None and each.namespaced for each in kinds)
+
     def rules(self) -> list[dict[str, Any]]:
         """Return `resourceRules`."""
         grouped: dict[tuple[str, str], list[str]] = {}

@@ -346,7 +346,7 @@ def _by_formulas(
     conditions = match.condition(reading)
     met = Outcome(TRUE)
     if rule.get("preconditions") is not None:
-        met = conditions_outcome(rule["preconditions"], Variables(reading, match.schemas))
+        met = conditions_outcome(rule["preconditions"], Variables(reading, match.schemas, match.is_namespaced))
     violates = _violation(validation, inner, match)
     allowed = negated(_denies(violates, fails=fails))
     if fails and met.errs != FALSE and is_pattern and "DELETE" in asked.operations:
@@ -391,7 +391,7 @@ def _by_patch(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Dis
     reading = Reading("object")
     met = Outcome(TRUE)
     if rule.get("preconditions") is not None:
-        met = conditions_outcome(rule["preconditions"], Variables(reading, match.schemas))
+        met = conditions_outcome(rule["preconditions"], Variables(reading, match.schemas, match.is_namespaced))
     if met.errs != FALSE:
         raise UnsaidError("its preconditions cannot be evaluated where a path is absent")
     expression = patch_expression(rule["mutate"], Place("object", "object", match.schemas, is_there=True))
@@ -426,7 +426,7 @@ def _before(validation: Mapping[str, Any], match: Match) -> Formula:
 
 def _violation(validation: Mapping[str, Any], reading: Reading, match: Match) -> Outcome:
     """Return when an object violates a rule, and when evaluating it fails."""
-    variables = Variables(reading, match.schemas)
+    variables = Variables(reading, match.schemas, match.is_namespaced)
     if validation.get("deny") is not None:
         return conditions_outcome(as_map(validation["deny"]).get("conditions"), variables)
     if validation.get("foreach") and validation.get("pattern") is None and validation.get("anyPattern") is None:

@@ -214,6 +214,7 @@ _KEYS = st.sampled_from(
         "{{ request.object.spec.containers[].image }}",
         "{{ request.operation || 'BACKGROUND' }}",
         "{{ request.userInfo.username }}",
+        "{{ request.namespace }}",
     ]
 )
 _OPERATORS = st.sampled_from(

@@ -37,6 +37,11 @@ def _loop(expression: str, **body: Any) -> dict[str, Any]:
 # What stands in `validate`, and the expression that is written.
 _EXPRESSIONS: list[tuple[str, dict[str, Any], str]] = [
     (
+        "the namespace of the request",
+        _deny("{{ request.namespace }}", "AnyIn", ["team-*", "dev"]),
+        "!(request.namespace == 'dev' || request.namespace.startsWith('team-'))",
+    ),
+    (
         "a wildcard for all items",
         {"pattern": {"spec": {"containers": [{"image": "!*:latest"}]}}},
         (
@@ -375,6 +380,15 @@ _EXCEPTION = {
 
 # A rule, fields of its policy's spec, and the reason.
 _REASONS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    (
+        "the namespace of an object that has none",
+        {
+            "match": {"any": [{"resources": {"kinds": ["Namespace"]}}]},
+            "validate": _deny("{{ request.namespace }}", "Equals", "a"),
+        },
+        {},
+        "`request.namespace` is not read from the object, the operation, the namespace or the name of the user",
+    ),
     (
         "a mutation of other objects",
         {
