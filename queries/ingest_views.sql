@@ -3,12 +3,15 @@
 -- Parameters: the variables store_rows, store_dropped, store_rejects and store_files: lists of the store's Parquet files;
 --             `open.sql` of each store sets them
 -- Example:    cd STORE && duckdb -init open.sql
+-- Whether the URL of a request says that it stores nothing. It decides for all writes but deletions.
+create or replace temp macro is_dry_run_url(request_uri) as contains(request_uri, 'dryRun=');
+
 -- Whether a request stores nothing. A deletion with a body has its options there alone (`handlers.DeleteResource`), as
 -- `replay.reconstruct.record.exchange.is_dry_run` states it.
 create or replace temp macro is_dry_run(verb, request_uri, request_object) as if(
   verb in ('delete', 'deletecollection') and request_object is not null,
   contains(request_object::varchar, 'dryRun') and coalesce(json_array_length(request_object, '$.dryRun'), 0) > 0,
-  contains(request_uri, 'dryRun=')
+  is_dry_run_url(request_uri)
 );
 
 create or replace temp view file as

@@ -13,7 +13,7 @@ with stored as (
     )
     and response_resource_version <> ''
     and subresource not in ('binding', 'eviction', 'token', 'scale')
-    and not is_dry_run(verb, request_uri, request_object)
+    and not is_dry_run_url(request_uri)
 ), ordered as (
   select
     file, stage_time,

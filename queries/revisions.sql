@@ -13,7 +13,7 @@ with told as (
   from counted_row
   where
     verb in ('create', 'update', 'patch') and code between 200 and 299 and response_resource_version <> ''
-    and not is_dry_run(verb, request_uri, request_object)
+    and not is_dry_run_url(request_uri)
   union all
   select try_cast(object_resource_version as bigint), null, epoch_us(received)
   from counted_row
