@@ -13,6 +13,7 @@ from replay.gatekeeper.rego.ast import Module, Ref, Scalar, Var, reference_text
 from replay.gatekeeper.rego.lexer import RegoError
 from replay.gatekeeper.rego.parser import UnsupportedRegoError, parse_module
 from replay.gatekeeper.rego.program import Program, SourceModule
+from replay.gatekeeper.rego.type_check import HOOK
 from replay.json import JSON
 from replay.kube.custom_schema import PRESERVE
 
@@ -197,7 +198,8 @@ def template_of(value: JSON, engine: str = "") -> ConstraintTemplate:
         return ConstraintTemplate(*common, unsupported=str(error))
     except RegoError as error:
         what = "invalid ConstraintTemplate" if "_parse_error" in str(error) else "unable to compile modules"
-        raise RefusedError(f"{what}: 1 error occurred: {error}") from None
+        number = "1 error occurred: " if error.count == 1 else f"{error.count} errors occurred:\n"
+        raise RefusedError(f"{what}: {number}{error}") from None
 
 
 def engines_of(value: JSON) -> tuple[str, ...]:
@@ -249,7 +251,9 @@ def _program(source: JSON) -> Program:
         _check_imports(module.module)
     for module in [*modules[1:], modules[0]]:
         _check_references(module.module, module.file)
-    return Program(modules, ("template", "violation"))
+    hooks = "hooks.hooks_builtin"
+    reader = SourceModule(parse_module(HOOK, is_v1=False, file=hooks), hooks, is_v1=False)
+    return Program(modules, ("template", "violation"), reader)
 
 
 def _check_imports(module: Module) -> None:

@@ -187,7 +187,7 @@ def reference_text(term: Term) -> str:
         case Var():
             return "_" if term.name.startswith("$") else term.name.partition("#")[0]
         case Scalar():
-            return json.dumps(term.value)
+            return getattr(term.value, "text", None) or json.dumps(term.value)
         case Ref():
             return reference_text(term.head) + "".join(
                 f".{part.value}" if isinstance(part, Scalar) and _is_name(part.value) else f"[{reference_text(part)}]"

@@ -492,7 +492,9 @@ class FunctionWriter:
             raise RegoError(term.line, f"undefined function data.{'.'.join(path)}", "rego_type_error", self.file)
         number, expected = self.names.functions[path]
         if expected != len(term.arguments):
-            raise RegoError(term.line, f"data.{'.'.join(path)}: arity mismatch", "rego_type_error", self.file)
+            count = len(term.arguments)
+            said = f"has arity {expected}, got {count} argument{'' if count == 1 else 's'}"
+            raise RegoError(term.line, f"function data.{'.'.join(path)} {said}", "rego_type_error", self.file)
         self.names.uses.add(path)
         arguments = [self.value(argument) for argument in term.arguments]
         return self._defined(f"f{number}({', '.join([self.context[-1], *arguments])})")
@@ -578,6 +580,8 @@ class FunctionWriter:
             if found in self.names.rules:
                 self.names.uses.add(found)
                 return self._defined(f"r{self.names.rules[found]}({self.context[-1]})"), operands[length:]
+            if found in self.names.functions:
+                return "U", []  # the type checker refuses it
         if path[:1] == ["inventory"]:
             inventory = f"{self.context[-1]}.inventory"
             return inventory if operands[1:] else self._defined(inventory), operands[1:]

@@ -79,12 +79,31 @@ def _print_all(opening: str, items: list[Value], closing: str, parts: list[str],
     parts.append(closing)
 
 
+_MOST_ERRORS = 10
+
+
 class RegoError(Exception):
     """Rego that OPA refuses. `str()` has OPA's form: file, line, code and message."""
+
+    count = 1
+    """Number of errors that it consists of."""
 
     def __init__(self, line: int, message: str, code: str = "rego_parse_error", file: str = "template") -> None:
         """Format the message with its position."""
         super().__init__(f"{file}:{line}: {code}: {message}")
+        self.place = (file, line)
+
+
+class SeveralRegoError(RegoError):
+    """Several errors in the order of their places. OPA reports ten at most."""
+
+    def __init__(self, errors: list[RegoError]) -> None:
+        """Join the messages."""
+        shown = [str(error) for error in sorted(errors, key=lambda error: error.place)]
+        if len(shown) >= _MOST_ERRORS:
+            shown = [*shown[:_MOST_ERRORS], "rego_compile_error: error limit reached"]
+        Exception.__init__(self, "\n".join(shown))
+        self.count = len(shown)
 
 
 class Token(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from replay.gatekeeper.rego.ast import Head, Infix, Module, Ref, Rule, Scalar, Var
+from replay.gatekeeper.rego.ast import Head, Module, Rule, Scalar
 from replay.gatekeeper.rego.builtins.registry import ARITIES, DEPRECATED, FUNCTIONS, interpolated
 from replay.gatekeeper.rego.codegen import FunctionWriter, Names
-from replay.gatekeeper.rego.lexer import RegoError
+from replay.gatekeeper.rego.lexer import RegoError, SeveralRegoError
 from replay.gatekeeper.rego.order import indexed_order
 from replay.gatekeeper.rego.runtime import NAMESPACE, STEPS, Context
 from replay.gatekeeper.rego.scope import Scope
@@ -153,8 +153,8 @@ class SourceModule:
 class Program:
     """Compiled modules. The entry rule is a partial set."""
 
-    def __init__(self, modules: Sequence[SourceModule], entry: Path) -> None:
-        """Compile the modules. Raises RegoError."""
+    def __init__(self, modules: Sequence[SourceModule], entry: Path, reader: SourceModule | None = None) -> None:
+        """Compile the modules. `reader` is the module that reads the entry rule. Raises RegoError."""
         grouped: dict[Path, list[Rule]] = {}
         files: dict[int, str] = {}
         for source in modules:
@@ -167,7 +167,6 @@ class Program:
         functions = {path: found for path, found in grouped.items() if found[0].head.arguments is not None}
         for path, found in grouped.items():
             _check_alike(path, found, files)
-        _check_entry(rules.get(entry), entry)
         self.names = Names(
             {path: number for number, path in enumerate(rules)},
             {
@@ -175,7 +174,7 @@ class Program:
                 for number, (path, found) in enumerate(functions.items())
             },
             {name: (arity, FUNCTIONS[name]) for name, arity in ARITIES.items()},
-            {path for path, found in rules.items() if not all(_has_type(rule) for rule in found)},
+            set(rules),
         )
         uses: dict[Path, set[Path]] = {}
         lines: list[str] = []
@@ -184,8 +183,6 @@ class Program:
             return files.get(id(rule), "template")
 
         for path, written in grouped.items():
-            for rule in written:
-                TypeChecker(file_of(rule), self.names.arity).rule(rule)
             found = indexed_order(written)
             self.names.uses = set()
             if path in rules:
@@ -194,6 +191,16 @@ class Program:
                 lines += _function_code(found, self.names.functions[path][0], self.names, file_of)
             uses[path] = self.names.uses
         _check_recursion(uses, grouped, files)
+        checker = TypeChecker(self.names.arity)
+        for path in _in_order(uses):
+            for rule in grouped[path]:
+                checker.rule(path, rule, file_of(rule))
+        if reader is not None:
+            scope = Scope(reader.module, reader.file)
+            for rule in reader.module.rules:
+                checker.rule((*reader.module.package, *rule.head.name), scope.rule(rule), reader.file)
+        if checker.errors:
+            raise SeveralRegoError(checker.errors)
         if any(source.is_v1 for source in modules):
             self._check_deprecated()
         self.source = "\n".join(lines) + "\n"
@@ -236,35 +243,19 @@ class Program:
         return said, context
 
 
-def _has_type(rule: Rule) -> bool:
-    """Return whether the type of a rule's value is known from its text.
-
-    OPA lets a value of unknown type be called like a function.
-    """
-    if rule.head.is_set or rule.head.key is not None:
-        return True
-    value = rule.head.value
-    if not isinstance(value, Var):
-        return not isinstance(value, Ref)
-    told = {
-        side.name
-        for literal in rule.body
-        if isinstance(literal.expression, Infix) and literal.expression.operator in ("=", ":=")
-        for side, other in (
-            (literal.expression.left, literal.expression.right),
-            (literal.expression.right, literal.expression.left),
-        )
-        if isinstance(side, Var) and not isinstance(other, Var | Ref)
-    }
-    return value.name in told
-
-
-def _check_entry(rules: Sequence[Rule] | None, entry: Path) -> None:
-    """Raise RegoError if the entry rule cannot have members: a function, a number, a string, a boolean or null."""
-    values = [rule.head.value for rule in rules or () if rule.head.key is None]
-    if rules is None or (values and all(isinstance(value, Scalar) or value is None for value in values)):
-        # The position is in Gatekeeper's own module, which refers to the rule.
-        raise RegoError(15, f"undefined ref: data.{'.'.join(entry)}[r]", "rego_type_error", "hooks.hooks_builtin")
+def _in_order(uses: Mapping[Path, set[Path]]) -> list[Path]:
+    """Return the paths of rules, each after those that it uses."""
+    found: dict[Path, None] = {}
+    for start in uses:
+        stack = [(start, sorted(uses[start]))]
+        while stack:
+            path, left = stack[-1]
+            if not left:
+                stack.pop()
+                found.setdefault(path)
+            elif (following := left.pop(0)) not in found:
+                stack.append((following, sorted(uses[following])))
+    return list(found)
 
 
 def _check_alike(path: Path, rules: Sequence[Rule], files: Mapping[int, str]) -> None:

@@ -34,6 +34,7 @@ from replay.gatekeeper.rego.ast import (
     Term,
     Var,
     With,
+    reference_text,
 )
 from replay.gatekeeper.rego.lexer import RegoError
 
@@ -73,6 +74,8 @@ class Scope:
                         raise RegoError(head.line, text, "rego_compile_error", self.file)
                     names[name] = self._fresh(name)
                     declared[name] = _ARGUMENT
+            if any(isinstance(each, Ref) and reference_text(each.head) == "input" for each in head.arguments):
+                raise RegoError(head.line, "var input is unsafe", "rego_unsafe_var_error", self.file)
             arguments = tuple(self.term(argument, names) for argument in head.arguments)
         otherwise = None if rule.otherwise is None else self.rule(rule.otherwise)
         body, names = self.body(rule.body, names, declared, used=(head.key, head.value))

@@ -261,7 +261,7 @@ def _stepped(first: int, last: int, step: int) -> Value:
     return list(range(first, last + 1, step) if first <= last else range(first, last - 1, -step))
 
 
-@plain("count", 1, "v")
+@plain("count", 1)
 def _count(value: Value) -> Value:
     kind = type(value)
     if kind is list or kind is str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from replay.gatekeeper.rego.value import UNDEFINED, Number, Object, PartialObject, Set, UnknownValue, Value
 
 BuiltinFunction = Callable[..., Value]
 
 ARITIES: dict[str, int] = {}
-OPERANDS: dict[str, str] = {}
-"""Letters for the operand types, for builtins whose operands have one type each."""
 FUNCTIONS: dict[str, BuiltinFunction] = {}
 DEPRECATED = frozenset(
     {
@@ -54,12 +52,11 @@ def wrong(*values: Value) -> Value:
     return UNDEFINED
 
 
-def plain(name: str, arity: int, kinds: str = "") -> Callable[[BuiltinFunction], BuiltinFunction]:
-    """Register a builtin that checks its operands itself. `kinds` are the types that the compiler checks."""
+def plain(name: str, arity: int) -> Callable[[BuiltinFunction], BuiltinFunction]:
+    """Register a builtin that checks its operands itself."""
 
     def register(function: BuiltinFunction) -> BuiltinFunction:
         ARITIES[name] = arity
-        OPERANDS[name] = kinds
         FUNCTIONS[name] = function
         return function
 
@@ -83,7 +80,6 @@ def builtin(name: str, kinds: str) -> Callable[[BuiltinFunction], BuiltinFunctio
                 return UNDEFINED
 
         ARITIES[name] = len(checks)
-        OPERANDS[name] = kinds
         FUNCTIONS[name] = checked
         return function
 
@@ -98,20 +94,6 @@ def strings_of(values: Any) -> list[str]:
             wrong(value)
             raise BuiltinError
     return found
-
-
-ELEMENTS: Final = {
-    "concat": " s",
-    "glob.match": " s ",
-    "intersection": "t",
-    "object.union_n": "o",
-    "product": "n",
-    "strings.any_prefix_match": "ss",
-    "strings.any_suffix_match": "ss",
-    "sum": "n",
-    "union": "t",
-}
-"""Letters for the types of the elements, for builtins whose collections have one type of elements."""
 
 
 def scalar_type(value: Value) -> str:

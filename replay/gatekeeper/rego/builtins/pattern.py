@@ -40,7 +40,7 @@ def regexp(pattern: str) -> Any:
     return found
 
 
-@plain("regex.match", 2, "ss")
+@plain("regex.match", 2)
 def _match(pattern: Value, text: Value) -> Value:
     if type(pattern) is not str or type(text) is not str:
         return wrong(pattern, text)
@@ -155,7 +155,7 @@ def _quote_meta(pattern: str) -> Value:
     return re.sub(r"([*?\\\[\]{}])", r"\\\1", pattern)
 
 
-@plain("glob.match", 3, "s s")
+@plain("glob.match", 3)
 def _glob_match(pattern: Value, delimiters: Value, text: Value) -> Value:
     if type(pattern) is not str or type(text) is not str:
         return wrong(pattern, text)

@@ -14,7 +14,7 @@ from replay.go.sprintf import sprintf
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
-@plain("sprintf", 2, "sa")
+@plain("sprintf", 2)
 def _sprintf(format_: Value, values: Value) -> Value:
     if type(format_) is not str or type(values) is not list:
         return wrong(format_, values)
@@ -42,29 +42,29 @@ def interpolated(value: Value) -> str:
     return value if type(value) is str else printed(value)
 
 
-@plain("contains", 2, "ss")
+@plain("contains", 2)
 def _contains(text: Value, part: Value) -> Value:
     return part in text if type(text) is str and type(part) is str else wrong(text, part)
 
 
-@plain("startswith", 2, "ss")
+@plain("startswith", 2)
 def _startswith(text: Value, part: Value) -> Value:
     return text.startswith(part) if type(text) is str and type(part) is str else wrong(text, part)
 
 
-@plain("endswith", 2, "ss")
+@plain("endswith", 2)
 def _endswith(text: Value, part: Value) -> Value:
     return text.endswith(part) if type(text) is str and type(part) is str else wrong(text, part)
 
 
-@plain("lower", 1, "s")
+@plain("lower", 1)
 def _lower(text: Value) -> Value:
     if type(text) is not str:
         return wrong(text)
     return text.lower() if text.isascii() else "".join(_simple(character, character.lower()) for character in text)
 
 
-@plain("upper", 1, "s")
+@plain("upper", 1)
 def _upper(text: Value) -> Value:
     if type(text) is not str:
         return wrong(text)
@@ -76,14 +76,14 @@ def _simple(character: str, mapped: str) -> str:
     return mapped if len(mapped) == 1 else mapped[0] if character == "\u0130" else character
 
 
-@plain("split", 2, "ss")
+@plain("split", 2)
 def _split(text: Value, separator: Value) -> Value:
     if type(text) is not str or type(separator) is not str:
         return wrong(text, separator)
     return text.split(separator) if separator else list(text)
 
 
-@plain("concat", 2, "sc")
+@plain("concat", 2)
 def _concat(separator: Value, values: Value) -> Value:
     if type(separator) is not str or type(values).__name__ not in ("list", "Set"):
         return wrong(separator, values)
