@@ -42,7 +42,7 @@ def integer(digits: str) -> float:
 def with_doubles(value: JSON) -> JSON:
     """Replace integers that do not fit int64 by floats. Changes containers in place."""
     if type(value) is int:
-        return _held(value)
+        return _as_go_number(value)
     left = [value]
     while left:
         container = left.pop()
@@ -54,13 +54,13 @@ def with_doubles(value: JSON) -> JSON:
             continue
         for key, item in entries:
             if type(item) is int and not -_LIMIT <= item < _LIMIT:
-                container[key] = _held(item)
+                container[key] = _as_go_number(item)
             elif isinstance(item, (dict, list)):
                 left.append(item)
     return value
 
 
-def _held(number: int) -> float:
+def _as_go_number(number: int) -> float:
     if -_LIMIT <= number < _LIMIT:
         return number
     try:

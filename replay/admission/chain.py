@@ -113,7 +113,7 @@ class Chain:
         schemas: Schemas,
         *,
         authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
-        asked_by: Callable[[int, Lister, Lister], Lister] | None = None,
+        view_of_set: Callable[[int, Lister, Lister], Lister] | None = None,
         plugins: Sequence[AdmissionPlugin] = ALL_ORDERED_PLUGINS,
         overlays: Sequence[Overlay] | None = None,
         versions: Sequence[KubernetesVersion] = (),
@@ -121,7 +121,7 @@ class Chain:
         """Compile the sets.
 
         `schemas` include the custom kinds of the cluster, and those of the sets are added. `authorizer` returns the
-        authorizer for a lister's time. If the authorizers of the sets differ, `asked_by` wraps a request's lister with
+        authorizer for a lister's time. If the authorizers of the sets differ, `view_of_set` wraps a request's lister with
         the index of the set, so that `authorizer` recognizes the set. `plugins` are all plugins of the server, in its
         order. `overlays` are the objects that each set lays over the cluster. None takes them from the sets. `versions`
         are the server minors of each set, empty if all have `version`.
@@ -140,7 +140,7 @@ class Chain:
         self.patchers: ObjectPatchers = context.patchers
         self._overlays = _overlays(sets) if overlays is None else overlays
         self._differing = _differing(sets, plugins) if overlays is None else None
-        self._asked_by = asked_by
+        self._asked_by = view_of_set
         self._latest: _Mutated | None = None
 
     def decide(

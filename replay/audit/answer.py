@@ -357,7 +357,7 @@ def observe(record: RequestRecord) -> Observed:
     """Return the decisions in one record. Annotations that are not JSON count as absent."""
     denial = observed_denial(record.status_message) if record.code >= 400 and record.status_message else None
     text = record.annotations
-    if not text or ("admission.k8s.io/" not in text and _only_foreign(text)):
+    if not text or ("admission.k8s.io/" not in text and _has_only_authorizer_annotations(text)):
         return Observed(denial, _refusal(record, denial)) if record.code >= 400 else NOTHING_OBSERVED
     annotations = annotations_from_json(record.annotations)
     own = {
@@ -370,7 +370,7 @@ def observe(record: RequestRecord) -> Observed:
     return Observed(denial, refusal, _failures(failures) if failures else (), own, annotations)
 
 
-def _only_foreign(text: str) -> bool:
+def _has_only_authorizer_annotations(text: str) -> bool:
     """Return whether the annotations are only the two of the authorizer, as in most events. They need not be decoded."""
     return text.count('":"') <= text.count('"authorization.k8s.io/')
 

@@ -27,7 +27,7 @@ from replay.audit import queries
 from replay.audit.engine import connect, literal
 from replay.audit.format.columns import EVENT, structure
 from replay.audit.format.form import FileForm, Layout
-from replay.audit.format.recognise import form_at, form_of, head_of, other_forms
+from replay.audit.format.recognise import form_at, form_of, forms_of_rejected_lines, head_of
 from replay.audit.format.table import REVIEWS, LogFormat
 from replay.audit.place import LOOKED_UP, lookup_parts
 from replay.audit.reject import Reject, RejectReason
@@ -371,7 +371,7 @@ class LogReader(Struct):
             if file.number not in rejected_rows or file.number in by_document or not is_by_line:
                 continue
             rejected = {row - file.first_row for row in rejected_rows[file.number]}
-            for form, places in other_forms(file.file, file.form, rejected):
+            for form, places in forms_of_rejected_lines(file.file, file.form, rejected):
                 file.other_places |= places
                 other = ReadFile(self.numbers.file + len(self.files), file.file, form_at(form, places), is_another=True)
                 self.files.append(other)

@@ -36,7 +36,7 @@ from replay.audit.catalog import (
 )
 from replay.audit.directory.integrity import require_whole
 from replay.audit.directory.layout import segment_entry, tables, write_store
-from replay.audit.directory.lookups import Lookups, kept_lookups, kept_objects, object_ref, write_lookups
+from replay.audit.directory.lookups import Lookups, deserialized_objects, object_ref, serialized_lookups, write_lookups
 from replay.audit.directory.remembered import remembered
 from replay.audit.directory.upkeep import sweep, sweep_segments
 from replay.audit.engine import FEW_PARTS, INGEST_MEMORY, Engine, ingest_errors
@@ -340,7 +340,7 @@ class Store:
 
         def content() -> bytes:
             read.append(write_lookups(self._looked_up(names), Path(path)))
-            return kept_lookups(read[0], MOST_LOOKUP_BYTES)
+            return serialized_lookups(read[0], MOST_LOOKUP_BYTES)
 
         if not self._is_kept:
             return write_lookups(self._looked_up(names), Path(path))
@@ -348,7 +348,7 @@ class Store:
         remembered_content = self.remembered("lookups", content, question)
         if read:
             return read[0]
-        objects = kept_objects(remembered_content) if remembered_content else self._looked_up(names)
+        objects = deserialized_objects(remembered_content) if remembered_content else self._looked_up(names)
         return write_lookups(objects, Path(path))
 
     def _looked_up(self, names: Sequence[str]) -> Iterator[tuple[ObjectRef, list[RequestRecord]]]:

@@ -100,7 +100,7 @@ def _not_reached(name: str, type_: str) -> AuthorizerStep:
 
 
 @lru_cache(maxsize=1024)
-def _without_opinion(name: str, type_: str) -> AuthorizerStep:
+def _no_opinion_step(name: str, type_: str) -> AuthorizerStep:
     return AuthorizerStep(name, type_, StepOutcome.CONSULTED)
 
 
@@ -145,7 +145,7 @@ class PrivilegedGroupMember:
     def consult(self, question: Question) -> AuthorizerStep:
         """See `_Member`."""
         if MASTERS_GROUP not in question.attributes.user.groups:
-            return _without_opinion(self.name, self.type)
+            return _no_opinion_step(self.name, self.type)
         return AuthorizerStep(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
 
 
@@ -208,7 +208,7 @@ class _NodeMember:
         """See `_Member`."""
         verdict = self.authorizer.authorize(question.attributes)
         if verdict.decision is AuthorizerDecision.NO_OPINION and not verdict.reason:
-            return _without_opinion(self.name, self.type)
+            return _no_opinion_step(self.name, self.type)
         outcome = StepOutcome.UNKNOWN if verdict.decision is AuthorizerDecision.UNKNOWN else StepOutcome.CONSULTED
         return AuthorizerStep(self.name, self.type, outcome, verdict.decision, verdict.reason, missing=verdict.missing)
 
@@ -266,7 +266,7 @@ class _WebhookMember:
             step = self._not_called(match)
             if step is not None:
                 self.steps[match] = step
-        return step or self._called(match, question)
+        return step or self._webhook_step(match, question)
 
     def _not_called(self, match: ConditionResults) -> AuthorizerStep | None:
         """Return the step of a webhook that its conditions skip, or whose answers are unknown.
@@ -281,7 +281,7 @@ class _WebhookMember:
             return self._step(StepOutcome.UNKNOWN, match, AuthorizerDecision.UNKNOWN)
         return None
 
-    def _called(self, match: ConditionResults, question: Question) -> AuthorizerStep:
+    def _webhook_step(self, match: ConditionResults, question: Question) -> AuthorizerStep:
         answer = self.answers.answer(self.name, self.version, question.spec)
         if answer is None:
             return self._step(StepOutcome.UNKNOWN, match, AuthorizerDecision.UNKNOWN)

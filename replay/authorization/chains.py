@@ -218,7 +218,7 @@ class Chains(Struct, dict=True):
         """RBAC under each side. Sides with the same RBAC share one object."""
         distinct: list[RBACStates] = []
         for side in self.sides:
-            same = next((n for n, each in enumerate(self.sides[: len(distinct)]) if _same_rbac(each, side)), None)
+            same = next((n for n, each in enumerate(self.sides[: len(distinct)]) if _has_equal_rbac(each, side)), None)
             own = RBACStates(self.cluster, self._constant, side.rbac, side.deleted) if same is None else distinct[same]
             distinct.append(own)
         return tuple(distinct)
@@ -245,7 +245,7 @@ class Chains(Struct, dict=True):
         return GraphStates(self.cluster, bound_pods(self.writes), self.began)
 
 
-def _same_rbac(one: AuthorizationSide, other: AuthorizationSide) -> bool:
+def _has_equal_rbac(one: AuthorizationSide, other: AuthorizationSide) -> bool:
     return one.rbac is other.rbac and one.deleted == other.deleted
 
 
@@ -268,7 +268,7 @@ class SetLister(Struct, frozen=True):
         return self.lister.list(kind, namespace)
 
 
-def asked_by(number: int, lister: Lister, lister_seen: Lister) -> Lister:
+def view_of_set(number: int, lister: Lister, lister_seen: Lister) -> Lister:
     """Return the view of the set with this number. Its own authorizers answer."""
     return SetLister(lister_seen, lister, number) if isinstance(lister, ClusterLister) else lister_seen
 

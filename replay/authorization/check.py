@@ -25,7 +25,7 @@ from replay.manifests.authorization_file import CONFIGURATION_FILE, is_about_aut
 from replay.manifests.check import CheckedSet, check_set
 from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.lint import catalogue
-from replay.manifests.lint.condition import Condition, first_impossible
+from replay.manifests.lint.condition import Condition, first_contradicting_condition
 from replay.manifests.lint.reachable import Facts
 from replay.manifests.lint.reading import SchemaPath, reading_of
 from replay.manifests.plugin import PluginName
@@ -78,7 +78,7 @@ def _first_never_true(conditions: Sequence[Condition]) -> tuple[int, str, str] |
     for index, condition in enumerate(conditions):
         if condition.value(_OF_RESOURCE) is False and condition.value(_OF_PATH) is False:
             return index, catalogue.NEVER_TRUE, "false for every request"
-    impossible = [first_impossible(conditions, facts) for facts in (_OF_RESOURCE, _OF_PATH)]
+    impossible = [first_contradicting_condition(conditions, facts) for facts in (_OF_RESOURCE, _OF_PATH)]
     if None in impossible:
         return None
     last = max(index for index in impossible if index is not None)

@@ -98,11 +98,11 @@ def load_authorization(path: Path, version: KubernetesVersion) -> AuthorizationM
     own = _authorization_of_files(path, version)
     if own.configuration is not None or flags is None or not has_authorization_flags(flags):
         return own
-    named = _of_flags(flags, version)
+    named = _chain_from_flags(flags, version)
     return replace(named, rbac=own.rbac) if own.rbac is not None else named
 
 
-def _of_flags(flags: ServerFlags, version: KubernetesVersion) -> AuthorizationManifests:
+def _chain_from_flags(flags: ServerFlags, version: KubernetesVersion) -> AuthorizationManifests:
     """Return the chain that flags name."""
     if not flags.values.get(CONFIGURATION):
         return AuthorizationManifests(flags.path, configuration_of_flags(flags), of_flags=True)
@@ -112,7 +112,7 @@ def _of_flags(flags: ServerFlags, version: KubernetesVersion) -> AuthorizationMa
     return replace(_configured(local, version), of_flags=True)
 
 
-def as_logged(
+def comparable_manifests(
     manifests: tuple[AuthorizationManifests, AuthorizationManifests], default: AuthorizationConfiguration
 ) -> tuple[AuthorizationManifests, AuthorizationManifests]:
     """Return the parts of two sets that can be compared.

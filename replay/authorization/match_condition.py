@@ -80,7 +80,7 @@ class WebhookConditions:
 
     def _evaluated(self, index: int, condition: CompiledCondition, names: Mapping[str, JSON]) -> ConditionResult:
         assert condition.program is not None
-        value = _quickly(condition.program, names)
+        value = _compiled_result(condition.program, names)
         if value is None:
             value = condition.program.eval(names).value
         if isinstance(value, Unknown):
@@ -94,7 +94,7 @@ class WebhookConditions:
         return self._results[ConditionOutcome.TRUE if value is True else ConditionOutcome.FALSE][index]
 
 
-def _quickly(program: Program, names: Mapping[str, JSON]) -> bool | None:
+def _compiled_result(program: Program, names: Mapping[str, JSON]) -> bool | None:
     """Return the result of the compiled code, or None if it has no certain result."""
     code = program.compiled
     if code is None:

@@ -49,7 +49,7 @@ class CaseCoverage(Struct):
                 if binding.mismatch:
                     continue
                 self._reach(Item(policy.policy, "", "asked"))
-                for item, reached in _of_binding(policy.policy, binding):
+                for item, reached in _covered_items(policy.policy, binding):
                     self._items[item] = self._items.get(item, False) or reached
 
     def _reach(self, item: Item) -> None:
@@ -94,7 +94,7 @@ def _all(manifests: ManifestSet) -> Iterator[Item]:
             yield Item(mutating.name, f"mutation {index} ({mutation.patch_type})", _RUN)
 
 
-def _of_binding(policy: str, binding: BindingExplanation) -> Iterator[tuple[Item, bool]]:
+def _covered_items(policy: str, binding: BindingExplanation) -> Iterator[tuple[Item, bool]]:
     """Yield the parts of one evaluation, and whether they were reached."""
     # Validations are traced on the strict engine even where a match condition has skipped them: those do not count.
     for step in binding.steps:

@@ -24,7 +24,7 @@ def differences(decided: DecidedCase) -> list[str]:
     expected, decision = decided.case.expected, decided.decision
     return [
         *_verdict(expected, decision),
-        *_first(expected, decision),
+        *_first_denial_lines(expected, decision),
         *_denials(expected, decision),
         *_warnings(expected, decision),
         *_annotations(expected, decision),
@@ -56,14 +56,14 @@ def _verdict_text(decision: Decision) -> str:
     return decision.verdict.value
 
 
-def _first(expected: Expectation, decision: Decision) -> Iterator[str]:
+def _first_denial_lines(expected: Expectation, decision: Decision) -> Iterator[str]:
     denial = expected.first
     if denial == ExpectedDenial():
         return
     if decision.denials:
         yield from _denial(denial, decision.denials[0], "")
     elif (denial.message, denial.reason, denial.code) != (None, None, None):
-        yield f"message: expected {_shown(denial.message or denial.reason or denial.code)}, nothing is denied"
+        yield f"message: expected {_value_text(denial.message or denial.reason or denial.code)}, nothing is denied"
     else:
         acting = {(each.policy, each.binding) for each in decision.mutated}
         if not any(_is(denial.policy, policy) and _is(denial.binding, binding) for policy, binding in acting):
@@ -85,7 +85,7 @@ def _denial(expectation: ExpectedDenial, denial: Denial, prefix: str) -> Iterato
     )
     for name, want, got in pairs:
         if want is not None and want != got:
-            yield f"{prefix}{name}: expected {_shown(want)}, got {_shown(got)}"
+            yield f"{prefix}{name}: expected {_value_text(want)}, got {_value_text(got)}"
 
 
 def _denials(expected: Expectation, decision: Decision) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _warnings(expected: Expectation, decision: Decision) -> Iterator[str]:
     else:
         alike = expectations == warnings
     if not alike:
-        yield f"warnings: expected {_shown(list(expectations))}, got {_shown(list(warnings))}"
+        yield f"warnings: expected {_value_text(list(expectations))}, got {_value_text(list(warnings))}"
 
 
 def _ends_with(text: str, message: str) -> bool:
@@ -131,7 +131,7 @@ def _annotations(expected: Expectation, decision: Decision) -> Iterator[str]:
         annotations = {key: text for key, text in bare.items() if key in expectations}
     for key in sorted({*expectations, *annotations}):
         if expectations.get(key) != annotations.get(key):
-            yield f"auditAnnotations `{key}`: expected {_shown(expectations.get(key))}, got {_shown(annotations.get(key))}"
+            yield f"auditAnnotations `{key}`: expected {_value_text(expectations.get(key))}, got {_value_text(annotations.get(key))}"
 
 
 def _undetermined(expected: Expectation, decision: Decision) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _undetermined(expected: Expectation, decision: Decision) -> Iterator[str]:
         return
     policies = sorted({each.policy for each in decision.undetermined})
     if sorted(expected.undetermined) != policies:
-        yield f"undetermined: expected {_shown(sorted(expected.undetermined))}, got {_shown(policies)}"
+        yield f"undetermined: expected {_value_text(sorted(expected.undetermined))}, got {_value_text(policies)}"
 
 
 def _object(expected: Expectation, decided: DecidedCase) -> Iterator[str]:
@@ -180,7 +180,7 @@ def _unlike(name: str, decided: DecidedCase, expectation: JSON, result: JSON) ->
             yield f"{name}: there are more differences"
             return
         want, got = get(expectation, path), get(result, path)
-        yield f"{name}{rendered(path)}: expected {_shown(want)}, got {_shown(got)}"
+        yield f"{name}{rendered(path)}: expected {_value_text(want)}, got {_value_text(got)}"
 
 
 def _comparable(value: JSON, decided: DecidedCase) -> JSON:
@@ -202,7 +202,7 @@ def _matching(expected: Expectation, decided: DecidedCase) -> Iterator[str]:
     if is_asked:
         yield "policy: expected not to be asked, it is"
     else:
-        reasons = [policy.mismatch or policy.error or _why(policy.bindings) for policy in policies]
+        reasons = [policy.mismatch or policy.error or _outcomes_text(policy.bindings) for policy in policies]
         yield f"policy: expected to be asked, it is not: {'; '.join(filter(None, reasons))}"
 
 
@@ -211,7 +211,7 @@ def _is_skipped(bindings: Sequence[object]) -> bool:
     return bool(matches) and all(str(getattr(binding, "outcome", "")).startswith("skipped") for binding in matches)
 
 
-def _why(bindings: Sequence[object]) -> str:
+def _outcomes_text(bindings: Sequence[object]) -> str:
     return "; ".join(getattr(each, "mismatch", "") or getattr(each, "outcome", "") for each in bindings)
 
 
@@ -226,7 +226,7 @@ def plain(value: JSON | PartialObject | Missing) -> JSON:
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-def _shown(value: JSON) -> str:
+def _value_text(value: JSON) -> str:
     text = repr(value) if not isinstance(value, str) else f"`{value}`"
     if value is None:
         return "nothing"

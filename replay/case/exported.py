@@ -159,7 +159,7 @@ def expectation(decision: Decision) -> dict[str, JSON]:
         **(denials[0] if len(denials) == 1 else {}),
         **({"denials": denials} if len(denials) > 1 else {}),
         "warnings": list(decision.warnings),
-        "auditAnnotations": own_annotations(decision),
+        "auditAnnotations": policy_annotations_of(decision),
         "patch": list(decision.patch),
     }
     if decision.undetermined:
@@ -167,7 +167,7 @@ def expectation(decision: Decision) -> dict[str, JSON]:
     return {name: value for name, value in expected.items() if value or name == "patch"}
 
 
-def own_annotations(decision: Decision) -> dict[str, str]:
+def policy_annotations_of(decision: Decision) -> dict[str, str]:
     """Return the audit annotations of policies and webhooks, without those that the server writes about webhook calls."""
     return {key: text for key, text in decision.audit_annotations.items() if not key.startswith(CALL_ANNOTATIONS)}
 

@@ -54,7 +54,7 @@ def _plural(kind: str) -> str:
     return f"{head[:-1]}ies{separator}{rest}" if head.endswith("y") else f"{head}s{separator}{rest}"
 
 
-def by_minor(results: Mapping[str, Sequence[CaseResult]]) -> Iterator[CaseResult]:
+def merged_by_minor(results: Mapping[str, Sequence[CaseResult]]) -> Iterator[CaseResult]:
     """Yield the results of the same cases on several server versions.
 
     Equal results become one. Otherwise there is one for each version.

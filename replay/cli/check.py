@@ -159,7 +159,7 @@ def check(
 
     def check_on(path: Path, minor: KubernetesVersion) -> CheckedSet:
         whole = check_whole_set(path, minor, plugin=plugin, cluster=objects, silenced=silence or ())
-        return whole if plugin is not None else _with_engine(_with_plugins(whole, minor), silence or ())
+        return whole if plugin is not None else _with_engine_findings(_with_plugins(whole, minor), silence or ())
 
     checked = [check_minors(partial(check_on, path), minors(path)) for path in sets]
     is_accepted = all(each.is_accepted for each in checked)
@@ -175,7 +175,7 @@ def check(
     raise typer.Exit(REFUSED if not is_accepted else DIFFERENT if errs else 0)
 
 
-def _with_engine(checked: CheckedSet, silenced: list[str] | tuple[str, ...]) -> CheckedSet:
+def _with_engine_findings(checked: CheckedSet, silenced: list[str] | tuple[str, ...]) -> CheckedSet:
     """Return the set with the problems of its policy engine objects."""
     if not checked.engine:
         return checked

@@ -108,7 +108,7 @@ def ingest(
         report, requests = _live(scenario, listen, ServerTls(*certificates), pace, retention, rejects)
     else:
         with fleet_of(engine, scheduler) as fleet:
-            report, requests = _once(scenario, rejects, fleet)
+            report, requests = _ingest_once(scenario, rejects, fleet)
     if as_json:
         sys.stdout.write(json_document(ingest_json(report, place, requests), indent=2))
     else:
@@ -136,7 +136,7 @@ def _require_one_way(
         raise ReplayError("a live log is read by one process: leave it out", path="--engine")
 
 
-def _once(scenario: Scenario, rejects: Path | None, fleet: Fleet | None) -> tuple[IngestReport, int]:
+def _ingest_once(scenario: Scenario, rejects: Path | None, fleet: Fleet | None) -> tuple[IngestReport, int]:
     from replay.cli.progress import progress_on
     from replay.pipeline.store import fill
 

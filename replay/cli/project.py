@@ -207,7 +207,7 @@ def project_values(file: _ProjectFile, group: Any) -> list[ProjectValue]:
 
     Raises ReplayError with the place for unknown keys and wrong types.
     """
-    return list(_of_group(file, group, {}, ()))
+    return list(_group_values(file, group, {}, ()))
 
 
 def default_map(values: Iterable[ProjectValue]) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def default_map(values: Iterable[ProjectValue]) -> dict[str, Any]:
     return found
 
 
-def _of_group(
+def _group_values(
     file: _ProjectFile, group: Any, shared: Mapping[str, Any], table: tuple[str, ...]
 ) -> Iterator[ProjectValue]:
     values = file.values
@@ -243,9 +243,9 @@ def _of_group(
         if name == "serve" and trials:
             own = {"trial": trials, **own}
         if hasattr(command, "commands"):
-            yield from _of_group(file, command, shared, (*table, name))
+            yield from _group_values(file, command, shared, (*table, name))
         else:
-            yield from _of_command(file, command, shared, own, (*table, name))
+            yield from _command_values(file, command, shared, own, (*table, name))
 
 
 def _trials(file: _ProjectFile) -> list[str]:
@@ -259,7 +259,7 @@ def _trials(file: _ProjectFile) -> list[str]:
     return [f"{name}={path}" for name, path in trials.items()]
 
 
-def _of_command(
+def _command_values(
     file: _ProjectFile, command: Any, shared: Mapping[str, Any], own: Mapping[str, Any], table: tuple[str, ...]
 ) -> Iterator[ProjectValue]:
     """Yield one command's values. Its own table wins over shared keys."""
@@ -307,7 +307,7 @@ def _checked(file: _ProjectFile, place: tuple[str, ...], value: Any, parameter: 
         raise file.error(place, f"`{name}` is to be {'true or false' if kind is bool else 'a text or a number'}")
     texts = [each if kind is bool else str(each) for each in values]
     if kind is Path or Path in get_args(kind) or name in ("logs", "store", "webhook", "trial", TRIALS):
-        texts = [_from_here(file.path.parent, str(each)) for each in texts]
+        texts = [_relative_to_file(file.path.parent, str(each)) for each in texts]
     argument = texts if is_list else texts[0]
     try:
         parameter.process_value(context, argument)
@@ -318,7 +318,7 @@ def _checked(file: _ProjectFile, place: tuple[str, ...], value: Any, parameter: 
     return argument
 
 
-def _from_here(directory: Path, text: str) -> str:
+def _relative_to_file(directory: Path, text: str) -> str:
     """Return a path relative to the file's directory; `-`, URLs and `NAME=URL` stay unchanged."""
     name, sign, path = text.rpartition("=")
     if text == "-" or is_remote(text) or (sign and not (directory / path).exists()):

@@ -136,10 +136,10 @@ def run(
         options = replace(options, fleet=fleet)
         if watch:
             _watch(scenario, options, full=full, brief=brief)
-        _once(scenario, options, report, (form, out, full, brief), fail_on)
+        _run_once(scenario, options, report, (form, out, full, brief), fail_on)
 
 
-def _once(
+def _run_once(
     scenario: Scenario,
     options: Options,
     report: Path | None,

@@ -140,7 +140,7 @@ class PermissionNeeds(Struct):
         return entry
 
 
-def told_grants(objects: Sequence[JSON]) -> Iterator[tuple[str, Grant]]:
+def named_grants(objects: Sequence[JSON]) -> Iterator[tuple[str, Grant]]:
     """Yield every subject of every binding as a grant, with the name that a reason gives it."""
     roles = {rbac_key(obj): obj for obj in objects}
     for binding in objects:

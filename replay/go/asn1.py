@@ -122,7 +122,7 @@ class DERReader:
             raise syntax_error("sequence truncated")
         start = self._at
         header, at = read_header(self._data, start)
-        return self._taken(header, start, at)
+        return self._read_value(header, start, at)
 
     def read(self, tag: int, go_type: str, *, context: bool = False, parameters: str = "") -> DERValue:
         """Return the next value, which must have a tag. Raises ASN1Error.
@@ -138,9 +138,9 @@ class DERReader:
         if (header.tag_class, header.tag, header.is_compound) != (2 if context else 0, tag, is_compound):
             parameter_text = parameters or f"{{{_PLAIN_PARAMETERS} stringType:0 timeType:0 set:false omitEmpty:false}}"
             raise structural_error(f"tags don't match ({tag} vs {header}) {parameter_text} {go_type} @{at}")
-        return self._taken(header, start, at)
+        return self._read_value(header, start, at)
 
-    def _taken(self, header: Header, start: int, at: int) -> DERValue:
+    def _read_value(self, header: Header, start: int, at: int) -> DERValue:
         if at + header.length > len(self._data):
             raise syntax_error("data truncated")
         self._at = at + header.length

@@ -120,8 +120,8 @@ def _of_type(path: str, value: JSON, kind: str) -> str:
 
 def _limits(schema: JSON, value: JSON, path: str) -> Iterator[str]:
     if (choices := schema.get("enum")) is not None and value not in choices:
-        listed = ", ".join(map(_shown, choices))
-        yield f"{path}: Unsupported value: {_shown(value)}: supported values: {listed}"
+        listed = ", ".join(map(_value_text, choices))
+        yield f"{path}: Unsupported value: {_value_text(value)}: supported values: {listed}"
     if isinstance(value, str):
         yield from _text_limits(schema, value, path)
     elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -133,7 +133,7 @@ def _limits(schema: JSON, value: JSON, path: str) -> Iterator[str]:
             yield f"{path}: Invalid value: {len(value)}: {path} in body should have at least {least} items"
 
 
-def _shown(value: JSON) -> str:
+def _value_text(value: JSON) -> str:
     return quote(value) if isinstance(value, str) else marshal(value)
 
 

@@ -93,7 +93,7 @@ class _Decoder:
                 make = self._struct if field.fields else self.value
                 decoded = make(field, item, old_fields.get(name))
                 place.pop()
-            if decoded or not _left_out(field, decoded):
+            if decoded or not _is_omitted(field, decoded):
                 written[name] = decoded
         for name, field in schema.always_written.items():
             if written.get(name) is None:
@@ -172,7 +172,7 @@ def counterparts(items: list[JSON], old: JSON) -> list[JSON]:
     return likely
 
 
-def _left_out(field: Schema, value: JSON) -> bool:
+def _is_omitted(field: Schema, value: JSON) -> bool:
     if value is None:
         return True
     return not value and field.encoding is Encoding.OMIT_EMPTY and (value in ("", 0, [], {}) or value is False)

@@ -93,12 +93,12 @@ def served_problem(api_version: str, kind: str, version: KubernetesVersion, gate
     if not decides(policy, version, gates):
         return (
             f"Kubernetes {version} has mutating policies only with the feature gate MutatingAdmissionPolicy, "
-            f"which is {_why_off(MUTATING_POLICIES, gates)}"
+            f"which is {_reason_not_served(MUTATING_POLICIES, gates)}"
         )
     return ""
 
 
-def _why_off(gate: str, gates: Gates) -> str:
+def _reason_not_served(gate: str, gates: Gates) -> str:
     return "turned off by `--feature-gates`" if gate in gates else f"off by default before 1.{_GATES[gate].on}"
 
 
@@ -118,7 +118,7 @@ def static_problem(version: KubernetesVersion, gates: Gates = NO_GATES) -> str:
         )
     return (
         f"Kubernetes {version} reads static manifests only with the feature gate {STATIC_MANIFESTS}, which is "
-        f"{_why_off(STATIC_MANIFESTS, gates)}"
+        f"{_reason_not_served(STATIC_MANIFESTS, gates)}"
     )
 
 

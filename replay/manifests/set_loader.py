@@ -236,7 +236,7 @@ def require_static(directory: Path, version: KubernetesVersion, gates: Gates = N
 
 def load_applied(path: Path, version: KubernetesVersion, gates: Gates = NO_GATES) -> LoadedSet:
     """Return a bundle as `kubectl apply` would apply it, for any form of directory. Raises ManifestError."""
-    return _of_bundle(load_bundle(path, version, version, gates, is_applied=True))
+    return _set_from_bundle(load_bundle(path, version, version, gates, is_applied=True))
 
 
 def _bundle_set(path: Path, version: KubernetesVersion, created: KubernetesVersion) -> LoadedSet:
@@ -256,7 +256,7 @@ def _bundle_set(path: Path, version: KubernetesVersion, created: KubernetesVersi
     hint = (
         f"{path}: taken as created through the API: {names} (the name of a static manifest ends with `{STATIC_SUFFIX}`)"
     )
-    loaded = _of_bundle(bundle)
+    loaded = _set_from_bundle(bundle)
     objects = [each for part in loaded.parts for each in part.objects]
     named = {each.value["spec"].get("policyName") for each in objects if each.kind.endswith("PolicyBinding")}
     idle = [each.name for each in objects if each.kind.endswith("AdmissionPolicy") and each.name not in named]
@@ -265,7 +265,7 @@ def _bundle_set(path: Path, version: KubernetesVersion, created: KubernetesVersi
     return replace(loaded, hints=(*bundle.hints, *([hint] if names else []), *unbound))
 
 
-def _of_bundle(bundle: Bundle) -> LoadedSet:
+def _set_from_bundle(bundle: Bundle) -> LoadedSet:
     return LoadedSet(
         bundle.path,
         bundle.directories,

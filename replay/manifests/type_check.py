@@ -81,7 +81,7 @@ class TypeChecker:
             for path, ast in parsed.items():
                 checked = ast if isinstance(ast, Issues) else env_of_kind.check(ast)
                 if isinstance(checked, Issues):
-                    results[path][kind] = f"{_shown(kind)}: {checked.to_display_string()}\n"
+                    results[path][kind] = f"{_kind_text(kind)}: {checked.to_display_string()}\n"
         return [
             ExpressionWarning(
                 path,
@@ -297,7 +297,7 @@ def _kind_of_params(param_kind: JSON) -> GroupVersionKind:
     return GroupVersionKind(group, version, str(param_kind.get("kind") or ""))
 
 
-def _shown(kind: GroupVersionKind) -> str:
+def _kind_text(kind: GroupVersionKind) -> str:
     return f"{kind.group}/{kind.version}, Kind={kind.kind}"
 
 

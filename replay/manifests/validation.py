@@ -421,7 +421,7 @@ def validate(
         errors = _validate_mutating_binding(obj)
     else:
         errors = _validate_webhook_configuration(obj, expressions)
-    return [as_worded(error, kind, version) for error in errors], tuple(expressions.checked)
+    return [error_of_version(error, kind, version) for error in errors], tuple(expressions.checked)
 
 
 class _Rewording(NamedTuple):
@@ -450,7 +450,7 @@ _MATCH_RESOUCES = "spec.matchResouces"
 _LENGTH = re.compile(rf"(must be no more than \d+) {WORDING.unit}\Z")
 
 
-def as_worded(error: FieldError, kind: str, version: KubernetesVersion) -> FieldError:
+def error_of_version(error: FieldError, kind: str, version: KubernetesVersion) -> FieldError:
     """Return an error of an object in the wording of a server version."""
     body = error.body
     for each in _REWORDED:

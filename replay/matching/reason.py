@@ -17,7 +17,7 @@ from replay.matching.selectors import Labels, MatchSelectorError, Selector, sele
 _NONE = MatchResources()
 
 
-def why_not(match_resources: MatchResources, matcher: Matcher, attributes: Attributes, lister: Lister) -> str:
+def mismatch_reason(match_resources: MatchResources, matcher: Matcher, attributes: Attributes, lister: Lister) -> str:
     """Return why `match_resources` do not match a request, which they must be known not to.
 
     The order is that of `policy/matching.Matcher.Matches`: namespaceSelector, objectSelector, excludeResourceRules,
@@ -47,7 +47,7 @@ def _namespace_reason(match_resources: MatchResources, attributes: Attributes, l
         return ""
     label_selector = match_resources.namespace_selector
     keys = [*label_selector.match_labels, *(each.key for each in label_selector.match_expressions)]
-    return f"namespaceSelector: wants {selector_text(label_selector)}; the namespace has {_shown(labels, keys)}"
+    return f"namespaceSelector: wants {selector_text(label_selector)}; the namespace has {_labels_text(labels, keys)}"
 
 
 def _object_reason(match_resources: MatchResources, attributes: Attributes) -> str:
@@ -65,12 +65,12 @@ def _object_reason(match_resources: MatchResources, attributes: Attributes) -> s
     label_selector = match_resources.object_selector
     keys = [*label_selector.match_labels, *(each.key for each in label_selector.match_expressions)]
     labels_text = "; ".join(
-        f"{name} has {_shown(each, keys)}" for name, each in labels.items() if not isinstance(each, Missing)
+        f"{name} has {_labels_text(each, keys)}" for name, each in labels.items() if not isinstance(each, Missing)
     )
     return f"objectSelector: wants {selector_text(label_selector)}; {labels_text or 'there is no object'}"
 
 
-def _shown(labels: Labels, keys: Iterable[str]) -> str:
+def _labels_text(labels: Labels, keys: Iterable[str]) -> str:
     """Return the labels that a selector reads."""
     texts = [
         f"{key}={'?' if isinstance(label, Missing) else label}"

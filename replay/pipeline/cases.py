@@ -16,7 +16,7 @@ from replay.case.difference import differences
 from replay.case.find import UnreadableCases, UnsupportedTests, find_cases
 from replay.case.form.table import BY_NAME, SUPPORTED
 from replay.case.policies import PolicyLoader
-from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Status, by_minor, not_run_text
+from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Status, merged_by_minor, not_run_text
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import UNFORESEEN
 
@@ -40,7 +40,7 @@ def run_tests(options: CaseOptions) -> CaseReport:
     first = next(iter(reports.values()))
     if len(reports) == 1:
         return first
-    return replace(first, results=tuple(by_minor({minor: each.results for minor, each in reports.items()})))
+    return replace(first, results=tuple(merged_by_minor({minor: each.results for minor, each in reports.items()})))
 
 
 def _run_on(version: KubernetesVersion, options: CaseOptions) -> CaseReport:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from replay.admission.ordered.registry import check_plugins, looked_up_kinds, reads_of
 from replay.admission.webhook.engine import check_engines
 from replay.authorization.chain import DEFAULT_CONFIGURATION
-from replay.authorization.manifest import NOTHING, AuthorizationManifests, as_logged, load_authorization
+from replay.authorization.manifest import NOTHING, AuthorizationManifests, comparable_manifests, load_authorization
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.compare.outage import with_outage
 from replay.errors import ReplayError
@@ -166,7 +166,7 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
         return own if objects is None else own.with_rbac(objects.rbac, objects.removed, path)
 
     planned = scenario.current if files.added or files.bundles or files.upgraded is not None else scenario.candidate
-    authorization = as_logged(
+    authorization = comparable_manifests(
         (
             authorizing(scenario.current, files.current, versions.current),
             authorizing(planned, candidate, versions.candidate),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from replay.authorization.access import AccessChange, new_access
 from replay.authorization.chain import DEFAULT_CONFIGURATION
 from replay.authorization.diff import diff_authorization
-from replay.authorization.manifest import as_logged, deleted_keys, laid_over, load_authorization
+from replay.authorization.manifest import comparable_manifests, deleted_keys, laid_over, load_authorization
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError
 from replay.kcp.shard.folder import Folder, ShardFolders, load_folders, union
@@ -131,5 +131,5 @@ def set_difference(
         before, after = sets = without_idle(own[0], others, kinds), without_idle(own[1], others, kinds)
         objects = (*diff_sets(before, after), *diff_minors(before, after, versions))
     chains = load_authorization(current, versions.current), load_authorization(candidate, versions.candidate)
-    authorization = diff_authorization(*as_logged(chains, DEFAULT_CONFIGURATION), DEFAULT_CONFIGURATION)
+    authorization = diff_authorization(*comparable_manifests(chains, DEFAULT_CONFIGURATION), DEFAULT_CONFIGURATION)
     return SetDifference((*objects, *authorization), sets)

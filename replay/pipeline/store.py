@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replay.audit.catalog import SegmentEntry
-from replay.audit.directory.upkeep import kept_segments, prune_store
+from replay.audit.directory.upkeep import prune_store, segments_to_keep
 from replay.audit.info import require_store
 from replay.audit.ingest import Progress, implausible_days
 from replay.audit.ingest_report import IngestReport
@@ -99,7 +99,7 @@ class Retention:
 
     def forgets(self, segments: Sequence[SegmentEntry]) -> bool:
         """Return whether some of these ingests are not to be kept."""
-        return len(kept_segments(segments, self.begin(segments), self.octets())) < len(segments)
+        return len(segments_to_keep(segments, self.begin(segments), self.octets())) < len(segments)
 
 
 def prune(location: Path | str, retention: Retention) -> Pruned:

@@ -103,7 +103,7 @@ def context_of(  # noqa: PLR0913 - what requests are made of
 ) -> ProofContext:
     """Return the context of policies. `judged` are the sides that are decided, each a part of the policies."""
     compiled = [unit.compiled(version) for unit in units]
-    discovery_with_params = _with_param_kinds(_with_asked_kinds(discovery, units, world), units)
+    discovery_with_params = _with_param_kinds(_with_requested_kinds(discovery, units, world), units)
     interest = interest_of(expression for unit in compiled for expression in unit.every)
     for section in (section for unit in units for section in unit.matches):
         _add_match(interest, section)
@@ -125,7 +125,7 @@ def context_of(  # noqa: PLR0913 - what requests are made of
 
 def targets_of(units: Sequence[BoundPolicy], discovery: Discovery) -> list[Target]:
     """Return the targets that the policies may evaluate, by their rules."""
-    return _matched(_with_asked_kinds(discovery, units), units)
+    return _matched(_with_requested_kinds(discovery, units), units)
 
 
 def kinds_of(units: Sequence[BoundPolicy], discovery: Discovery) -> list[GroupVersionKind]:
@@ -133,7 +133,7 @@ def kinds_of(units: Sequence[BoundPolicy], discovery: Discovery) -> list[GroupVe
     return list(dict.fromkeys(target.kind for target in targets_of(units, discovery)))
 
 
-def _with_asked_kinds(
+def _with_requested_kinds(
     discovery: Discovery, units: Sequence[BoundPolicy], world: CustomResources | None = None
 ) -> Discovery:
     """Return the discovery with custom resources that the rules name or allow."""

@@ -34,7 +34,13 @@ from replay.prove.search.skeleton import ValidSkeletons, builtin_skeletons
 from replay.prove.search.target import CustomResources, worlds_of
 from replay.prove.symbolic import term
 from replay.prove.symbolic.difference import Formulas, formulas_of, is_consistent, solutions
-from replay.prove.symbolic.policy_model import OrderError, PolicyModel, UnmodelledError, met_as, require_covered
+from replay.prove.symbolic.policy_model import (
+    OrderError,
+    PolicyModel,
+    UnmodelledError,
+    require_covered,
+    resources_seen_as,
+)
 from replay.prove.symbolic.request_model import ModelTarget, RequestModel
 from replay.prove.symbolic.solver import Satisfiability, Solver, is_available
 from replay.prove.unit import BoundPolicy, CompiledUnit, Pair, UnitPair
@@ -303,7 +309,7 @@ class _Search:
         All policies must match it in the same version.
         """
         constraints = (unit.policy.match_constraints for unit in self._context.units)
-        met = met_as(self._matcher, (each for each in constraints if each is not None), target)
+        met = resources_seen_as(self._matcher, (each for each in constraints if each is not None), target)
         if len(met) > 1:
             raise UnmodelledError(f"{target} is met in different versions")
         is_converted = bool(met) and met != {target.resource}

@@ -140,7 +140,7 @@ def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
             for number, policy in each.steps
             if policy.matches and not _denies(policy)
         )
-        sections += [_second_pass_section(each), _others(each), _webhooks(explained, each)]
+        sections += [_second_pass_section(each), _unmatched_section(each), _webhooks(explained, each)]
     if not explained.sets:
         sections.append(
             Section("sets", "No manifests given", "Give --current or --candidate to see what policies decide.")
@@ -362,7 +362,7 @@ def _step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
             yield f"    {concealer.text(line)}"
 
 
-def _others(each: SetExplanation) -> Section:
+def _unmatched_section(each: SetExplanation) -> Section:
     """Return the section with the policies that do not match, with the first criterion that fails."""
     lines = [inert(f"{policy.policy}: {_reason(policy)}") for policy in each.policies if not policy.matches]
     blocks = (Listing("The first criterion that fails", "\n".join(lines)),) if lines else ()

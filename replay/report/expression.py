@@ -66,11 +66,11 @@ def shown(value: Value) -> str:  # noqa: PLR0911 - one form a kind of value
     if isinstance(value, list | tuple) and any(isinstance(item, ObjectValue) for item in value):
         return _cut(f"[{', '.join(map(shown, value))}]", LONGEST_VALUE)
     if isinstance(value, str | bool | int | float | list | dict | tuple | type(None)):
-        return _cut(json.dumps(value, ensure_ascii=False, default=_other), LONGEST_VALUE)
+        return _cut(json.dumps(value, ensure_ascii=False, default=_json_fallback), LONGEST_VALUE)
     return _cut(display(value), LONGEST_VALUE)
 
 
-def _other(value: Any) -> Any:
+def _json_fallback(value: Any) -> Any:
     """Convert a value that JSON cannot express."""
     plain = untyped(value)
     return plain if plain is not value else shown(value)

@@ -39,7 +39,7 @@ def outcome_line(outcome: Outcome) -> bytes:
         "outcome": outcome.outcome,
         "basis": outcome.basis,
     }
-    current, candidate = _where(outcome.decided_in)
+    current, candidate = _workspaces_of(outcome.decided_in)
     value |= current
     if candidate != current:
         value[_PLANNED] = candidate["policyWorkspace"]
@@ -50,7 +50,7 @@ def outcome_line(outcome: Outcome) -> bytes:
     return orjson.dumps(value)
 
 
-def _where(decided_in: DecidedIn) -> tuple[dict[str, str | None], dict[str, str | None]]:
+def _workspaces_of(decided_in: DecidedIn) -> tuple[dict[str, str | None], dict[str, str | None]]:
     """Return the kcp workspaces that decide under each set."""
     workspace, policies, planned = decided_in
     if not workspace:

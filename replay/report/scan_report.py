@@ -31,7 +31,7 @@ _ASKED = {
 _BACKGROUND = "background"
 
 
-def _done(scan: Scan) -> str:
+def _verb_of(scan: Scan) -> str:
     """Return what a set does to objects that violate it. A background scan reports and does not deny."""
     return "reported" if scan.operation == _BACKGROUND else "denied"
 
@@ -75,8 +75,8 @@ def scan_document(scan: Scan, rows: int = 20) -> Document:
     """Return the document. It lists at most `rows` owners and objects."""
     owners = by_owner(scan.breaches)
     workloads = len(owners)
-    verdict = f"{number(len(scan.breaches))} of {plural(len(scan.objects), 'object')} would be {_done(scan)}. They belong to {plural(workloads, 'workload')}."
-    verdict = verdict if workloads else f"No object would be {_done(scan)}."
+    verdict = f"{number(len(scan.breaches))} of {plural(len(scan.objects), 'object')} would be {_verb_of(scan)}. They belong to {plural(workloads, 'workload')}."
+    verdict = verdict if workloads else f"No object would be {_verb_of(scan)}."
     sections = (_policies(scan), _owners(scan, rows), _gaps(scan))
     return Document(
         "Existing objects under the candidate",
@@ -104,9 +104,9 @@ def _facts(scan: Scan) -> Iterable[Fact]:
         "Objects", number(len(scan.objects)), whom if scan.operation != _BACKGROUND else "created without a user"
     )
     newly = sum(not each.current.denials for each in scan.breaches)
-    in_force = f"{number(newly)} of these are not {_done(scan)} by the baseline"
+    in_force = f"{number(newly)} of these are not {_verb_of(scan)} by the baseline"
     tone = Tone.BAD if scan.breaches else Tone.GOOD
-    yield Fact(_done(scan).capitalize(), number(len(scan.breaches)), in_force, tone)
+    yield Fact(_verb_of(scan).capitalize(), number(len(scan.breaches)), in_force, tone)
     yield Fact("Mutated", number(len(scan.mutated)))
     unsure = Tone.WARN if scan.undetermined else Tone.PLAIN
     yield Fact("Undetermined", number(len(scan.undetermined)), tone=unsure)

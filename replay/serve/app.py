@@ -188,14 +188,14 @@ class Page:
         self.asgi.add_middleware(_Middleware, guard=self._guard)
 
     async def _overview(self, request: Request) -> Response:
-        return self._shown(request, overview(self.board.states(), await self._logs()))
+        return self._respond(request, overview(self.board.states(), await self._logs()))
 
     async def _trial(self, request: Request) -> Response:
         state = self._state(request)
-        return self._shown(request, trial_page(state, (await self._logs())[state.trial.cluster]))
+        return self._respond(request, trial_page(state, (await self._logs())[state.trial.cluster]))
 
     async def _workloads(self, request: Request) -> Response:
-        return self._shown(request, workloads_page(self._state(request), request.query_params.get("policy", "")))
+        return self._respond(request, workloads_page(self._state(request), request.query_params.get("policy", "")))
 
     async def _workload(self, request: Request) -> Response:
         state = self._state(request)
@@ -204,7 +204,7 @@ class Page:
         if not rows:
             raise HTTPException(404, "this workload is not denied by this policy now")
         listing = await run_in_threadpool(policy_lines, rows[0]["origin"], rows[0]["message"], self._manifests(state))
-        return self._shown(request, workload_page(state, rows[0], self._proposal(wanted), listing))
+        return self._respond(request, workload_page(state, rows[0], self._proposal(wanted), listing))
 
     async def _request(self, request: Request) -> Response:
         state = self._state(request)
@@ -232,7 +232,7 @@ class Page:
         return self._document(request, answer, (ViewCell("Trials", "/"), ViewCell("Search", "/search")))
 
     async def _weekly(self, request: Request) -> Response:
-        return self._shown(request, weekly_page(await run_in_threadpool(weekly_reports, self._settings.data)))
+        return self._respond(request, weekly_page(await run_in_threadpool(weekly_reports, self._settings.data)))
 
     async def _weekly_file(self, request: Request) -> Response:
         day, name = request.path_params["day"], request.path_params["file"]
@@ -243,7 +243,7 @@ class Page:
         return _file(self._settings.data / "weekly" / day / name, kinds[name])
 
     async def _log(self, request: Request) -> Response:
-        return self._shown(request, log_page(self.board.states(), await self._logs()))
+        return self._respond(request, log_page(self.board.states(), await self._logs()))
 
     async def _api_trials(self, _request: Request) -> Response:
         return _json({"trials": [trial_data(state) for state in self.board.states()]})
@@ -368,7 +368,7 @@ class Page:
             raise HTTPException(403, "the form is too old: open the page again")
         return fields
 
-    def _shown(self, request: Request, view: View) -> Response:
+    def _respond(self, request: Request, view: View) -> Response:
         form = _form_of(request)
         if form == "json":
             return _json(view.data)

@@ -208,11 +208,11 @@ class TrialBoard:
             state = replace(state, error="")
         self._states[name] = state
         if new:
-            _write(self._seen_file(name), seen)
+            _write(self._marker_path(name), seen)
         if new and not is_first:
             self._told(state, new)
 
-    def _seen_file(self, name: str) -> Path:
+    def _marker_path(self, name: str) -> Path:
         return self._settings.data / "trials" / f".{name}.seen"
 
     def _loaded(self, trial: Trial) -> TrialState:
@@ -220,7 +220,7 @@ class TrialBoard:
         old = directory.with_name(f".{trial.name}.old")
         if old.exists() and not directory.exists():  # the process ended between the two
             old.rename(directory)
-        seen = _read(self._seen_file(trial.name))
+        seen = _read(self._marker_path(trial.name))
         summary = _read(directory / SUMMARY)
         if not summary:
             return TrialState(trial, seen=seen)

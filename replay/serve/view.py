@@ -120,10 +120,12 @@ def document_csv(document: Document) -> str:
     """Return the tables of a document as CSV, one after the other. A last row says how many rows a table leaves out."""
     sections = (*document.summary, *document.sections)
     tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
-    return _csv(([column.title for column in table.columns], [*table.rows, *_left_out(table)]) for table in tables)
+    return _csv(
+        ([column.title for column in table.columns], [*table.rows, *_more_rows_note(table)]) for table in tables
+    )
 
 
-def _left_out(table: Table) -> Iterator[tuple[str, ...]]:
+def _more_rows_note(table: Table) -> Iterator[tuple[str, ...]]:
     if more := max(table.total - len(table.rows), 0):
         yield (f"and {plural(more, 'more row')}: the JSON form has all", *[""] * (len(table.columns) - 1))
 

@@ -69,13 +69,13 @@ def _pattern(path: str) -> re.Pattern[str]:
     """Return a shell pattern as a regular expression: `*` within one folder, `**` across folders."""
     parts = path.split("/")
     texts = [
-        "(?:[^/]+/)*" if part == "**" else _of_one(part) + ("/" if number < len(parts) else "")
+        "(?:[^/]+/)*" if part == "**" else _part_pattern(part) + ("/" if number < len(parts) else "")
         for number, part in enumerate(parts, 1)
     ]
     return re.compile("".join(texts))
 
 
-def _of_one(part: str) -> str:
+def _part_pattern(part: str) -> str:
     """Return the regular expression for one part. A leading `*` or `?` does not match a dot."""
     text = translate(part).removeprefix("(?s:")[: -len(r")\Z")].replace(".*", "[^/]*")  # `)\z` since Python 3.14
     return text if part.startswith(".") else rf"(?!\.){text}"

@@ -25,7 +25,7 @@ _LOCK = "owner"
 def scratch() -> Iterator[Path]:
     """Yield a new private directory that exists during the context. Raises OSError if none can be created."""
     _sweep(Path(tempfile.gettempdir()))
-    path, descriptor = _made()
+    path, descriptor = _new_directory()
     try:
         yield path
     finally:
@@ -39,7 +39,7 @@ def is_of_one_run(path: Path) -> bool:
     return any(_NAME.fullmatch(each.name) and each.parent.resolve() == temporary for each in (path, *path.parents))
 
 
-def _made() -> tuple[Path, int]:
+def _new_directory() -> tuple[Path, int]:
     """Return a new locked directory. Try again if another process removed it before it was locked."""
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))

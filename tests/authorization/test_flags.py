@@ -9,7 +9,7 @@ import pytest
 
 from replay.authorization.check import check_whole_set
 from replay.authorization.configuration import mode_configuration
-from replay.authorization.manifest import NOTHING, AuthorizationManifests, as_logged, load_authorization
+from replay.authorization.manifest import NOTHING, AuthorizationManifests, comparable_manifests, load_authorization
 from replay.authorization.start import configuration_of_flags, refusal_of
 from replay.authorization.trace import AuthorizationVerdict
 from replay.cellib.version import NEWEST, KubernetesVersion
@@ -336,7 +336,7 @@ COMPARED: list[tuple[str, AuthorizationManifests, AuthorizationManifests, tuple[
 def test_what_is_compared(
     current: AuthorizationManifests, candidate: AuthorizationManifests, chains: tuple[tuple[str, ...], ...]
 ) -> None:
-    sides = as_logged((current, candidate), mode_configuration(NODE))
+    sides = comparable_manifests((current, candidate), mode_configuration(NODE))
     assert (
         tuple(
             () if each.configuration is None else tuple(member.type for member in each.configuration.authorizers)

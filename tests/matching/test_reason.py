@@ -13,7 +13,7 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.object_lister import ObjectTracker
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Matcher
-from replay.matching.reason import why_not
+from replay.matching.reason import mismatch_reason
 
 
 def rule(**changes: Any) -> Rule:
@@ -95,4 +95,4 @@ def test_reasons(resources: MatchResources, reason: str) -> None:
     matcher = Matcher(EquivalentResourceMapper(builtin_discovery()))
     asked, lister = attributes(), ObjectTracker()
     assert matcher.request(asked, lister).match(matcher.criteria(resources)) is None
-    assert why_not(resources, matcher, asked, lister) == reason
+    assert mismatch_reason(resources, matcher, asked, lister) == reason

@@ -16,7 +16,7 @@ from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import APIResource
 from replay.kube.lister import Lister
 from replay.matching.matcher import Match, Matcher, MatchError, MatchResult
-from replay.matching.reason import why_not
+from replay.matching.reason import mismatch_reason
 
 Hook = PolicyHook[Any, Any, Any]
 
@@ -51,7 +51,7 @@ class PolicyWatch(Struct):
         """See `HookObserver.matched`."""
         if match is None:
             constraints = hook.policy.match_constraints
-            self._add(hook, mismatch=why_not(constraints, self.matcher, attributes, self.lister))
+            self._add(hook, mismatch=mismatch_reason(constraints, self.matcher, attributes, self.lister))
         elif isinstance(match, MatchError):
             self._add(hook, error=match.message)
         else:
@@ -66,7 +66,7 @@ class PolicyWatch(Struct):
         """See `HookObserver.bound`."""
         explained = BindingExplanation(binding.name, tuple(getattr(binding, "validation_actions", ())))
         if match is None:
-            mismatch = why_not(binding.match_resources, self.matcher, attributes, self.lister)
+            mismatch = mismatch_reason(binding.match_resources, self.matcher, attributes, self.lister)
             explained = replace(explained, mismatch=mismatch)
         elif isinstance(match, MatchError):
             explained = replace(explained, outcome=f"failed to configure binding: {match.message}")

@@ -30,7 +30,7 @@ from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
 from replay.matching.matcher import MatchResult
-from replay.matching.reason import why_not
+from replay.matching.reason import mismatch_reason
 from replay.matching.rules import is_excluded_from_api_webhooks, is_excluded_from_webhooks
 
 # Explains policies of a policy engine that answers for a webhook in this process.
@@ -112,7 +112,7 @@ class WebhookWatch:
         self._hook = hook
         reason = ""
         if match is None:
-            reason = why_not(match_resources(hook.webhook), self._admission.matcher, attributes, self._lister)
+            reason = mismatch_reason(match_resources(hook.webhook), self._admission.matcher, attributes, self._lister)
         self._calls[hook.configuration, hook.webhook.name] = _Called(reason)
 
     def conditions(

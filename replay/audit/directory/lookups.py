@@ -74,11 +74,11 @@ _Objects = list[tuple[ObjectRef, list[RequestRecord]]]
 _OBJECTS = msgspec.msgpack.Decoder(_Objects)
 
 
-def kept_lookups(lookups: Lookups, most: int) -> bytes:
+def serialized_lookups(lookups: Lookups, most: int) -> bytes:
     """Return lookups as bytes that need no pickle. They are empty if their file has more than `most` bytes."""
     return b"" if lookups.size > most else msgspec.msgpack.encode(list(lookups.items()))
 
 
-def kept_objects(content: bytes) -> _Objects:
-    """Return the objects of `kept_lookups`."""
+def deserialized_objects(content: bytes) -> _Objects:
+    """Return the objects of `serialized_lookups`."""
     return _OBJECTS.decode(content)

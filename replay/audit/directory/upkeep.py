@@ -29,7 +29,7 @@ from replay.storage.scratch import scratch
 from replay.storage.storage import Storage
 
 
-def kept_segments(
+def segments_to_keep(
     segments: Sequence[SegmentEntry], instant: int, octets: int | None = None
 ) -> tuple[SegmentEntry, ...]:
     """Return the segments whose last request was not before an instant (microseconds).
@@ -48,13 +48,13 @@ def segment_octets(segment: SegmentEntry) -> int:
 
 
 def prune_store(storage: Storage, instant: int, octets: int | None = None) -> int:
-    """Remove the ingests of a store that are not among the `kept_segments`, and return their number.
+    """Remove the ingests of a store that are not among the `segments_to_keep`, and return their number.
 
     Leftovers of an interrupted ingest are removed too. Raises `StoreError` if another process uses the store.
     """
     with storage.locked(WRITERS, BUSY), storage.locked(READERS, IN_USE, patience=0):
         catalog = read_catalog(storage)
-        recent = kept_segments(catalog.segments, instant, octets)
+        recent = segments_to_keep(catalog.segments, instant, octets)
         write_store(storage, replace(catalog, segments=recent), durable=True)
         storage.remove(REMEMBERED)
         sweep_segments(storage)

@@ -223,7 +223,9 @@ def head_of(file: LogFile, connection: duckdb.DuckDBPyConnection) -> bytes:
 # Files with lines of several forms. A collector may write lines of several sources, each in its own form.
 
 
-def other_forms(file: LogFile, form: FileForm, rejected: Collection[int]) -> Sequence[tuple[FileForm, frozenset[int]]]:
+def forms_of_rejected_lines(
+    file: LogFile, form: FileForm, rejected: Collection[int]
+) -> Sequence[tuple[FileForm, frozenset[int]]]:
     """Return the forms of rejected lines of a file, with the places of these lines.
 
     Places count from 0 without blank lines. `form` is the form in which the lines were rejected.

@@ -107,7 +107,7 @@ class _Answer(Exception):  # noqa: N818 - a refusal is an answer like any other
         self.headers = headers
 
 
-def _later(status: HTTPStatus, message: str) -> _Answer:
+def _retry_later(status: HTTPStatus, message: str) -> _Answer:
     return _Answer(status, message, **{"retry-after": str(RETRY_SECONDS)})
 
 
@@ -196,13 +196,13 @@ class Receiver:
             await asyncio.wrap_future(self._journal.append(lines))
         except OSError as error:
             message = f"cannot be written: {reason_of(error)}"
-            raise _later(HTTPStatus.SERVICE_UNAVAILABLE, message) from error
+            raise _retry_later(HTTPStatus.SERVICE_UNAVAILABLE, message) from error
 
     def _require_room(self, size: int) -> None:
         _require_size(size)
         held = self.held + size
         if held > LARGEST_HELD or self._journal.waiting() + held > self._backlog:
-            raise _later(HTTPStatus.TOO_MANY_REQUESTS, "the store is behind: send it again")
+            raise _retry_later(HTTPStatus.TOO_MANY_REQUESTS, "the store is behind: send it again")
 
 
 def _require_size(size: int) -> None:

@@ -143,7 +143,7 @@ class _Test(Struct, frozen=True):
         chosen = self.loader.of_others(objects, only=policy, first_binding=True, params=params)
         return Case(
             name=self.base,
-            path=str(self.tests / self._first()),
+            path=str(self.tests / self._input_path()),
             line=0,
             request=self._case_request(request, parts),
             manifests=chosen.manifests,
@@ -154,7 +154,7 @@ class _Test(Struct, frozen=True):
             strict=False,
         )
 
-    def _first(self) -> str:
+    def _input_path(self) -> str:
         return next(self.base + suffix for suffix in _INPUTS if (self.tests / (self.base + suffix)).is_file())
 
     def _path(self, suffix: str) -> Path | None:

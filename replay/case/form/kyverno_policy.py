@@ -160,7 +160,7 @@ class PolicyTest:
         """Return the inputs of policies."""
         exceptions = [obj for obj in self._objects(self._value.get("exceptions")) if _is_of_kyverno(obj)]
         variables, values = self._value.get("variables"), self._value.get("values")
-        document = self._first(variables) if variables else {}
+        document = self._first_document(variables) if variables else {}
         spec = as_map(document.get("spec")) or document if document else as_map(values)
         user = self._value.get("userinfo")
         contexts = self._documents(self._value.get("context")) if self._value.get("context") else []
@@ -185,7 +185,7 @@ class PolicyTest:
             policies=tuple(policies),
             exceptions=tuple(exceptions),
             values=read_values(spec),
-            user=self._first(user) if user else None,
+            user=self._first_document(user) if user else None,
             cluster=tuple(cluster),
             has_cluster=bool(sources),
             entries=tuple(map(self._entry, self._value.get("globalContextEntries") or ())),
@@ -197,7 +197,7 @@ class PolicyTest:
         files = entry.get("resourceFiles")
         return entry if files is None else {**entry, "resources": self._objects(files)}
 
-    def _first(self, path: JSON) -> JSON:
+    def _first_document(self, path: JSON) -> JSON:
         documents = self._documents(path)
         return as_map(documents[0]) if documents else {}
 

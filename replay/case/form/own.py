@@ -152,7 +152,7 @@ class _Reader(Struct, frozen=True):
         )
 
     def _policies(self, fields: Fields, through_api: list[JSON]) -> ManifestSet:
-        named = tuple(self._beside(text) for text in fields.texts("policies"))
+        named = tuple(self._sibling_path(text) for text in fields.texts("policies"))
         paths = named or self.policies.paths
         if not paths and not through_api:
             raise fields.error("policies", "names nothing: give paths beside this file, or --policies")
@@ -201,13 +201,13 @@ class _Reader(Struct, frozen=True):
                 raise fields.error(name, "is to be a list of objects, with `apiVersion` and `kind`, or of paths")
 
     def _read(self, fields: Fields, name: str, text: str) -> list[JSON]:
-        path = self._beside(text)
+        path = self._sibling_path(text)
         if not path.exists():
             raise fields.error(name, f"names {path}, which does not exist")
         self.files.add(str(path))
         return read_objects(path)
 
-    def _beside(self, text: str) -> Path:
+    def _sibling_path(self, text: str) -> Path:
         return self.document.path.parent / text
 
     def _namespace(self, fields: Fields) -> tuple[str, JSON]:

@@ -22,7 +22,7 @@ from replay.case.case import (
 )
 from replay.case.difference import plain
 from replay.case.document import CaseDocument, read_documents
-from replay.case.exported import Exported, UnrepresentableError, own_annotations, user_json
+from replay.case.exported import Exported, UnrepresentableError, policy_annotations_of, user_json
 from replay.case.form.kat import OPERATIONS, user_info
 from replay.case.policies import PolicyLoader
 from replay.json import JSON, decode_json
@@ -168,7 +168,7 @@ def _response(exported: Exported) -> JSON:
         response["status"] = {"status": "Failure", "message": first.message, "reason": first.reason, "code": first.code}
     if decision.warnings:
         response["warnings"] = list(decision.warnings)
-    if annotations := own_annotations(decision):
+    if annotations := policy_annotations_of(decision):
         response["auditAnnotations"] = annotations
     if decision.patch:
         response["patchType"] = "JSONPatch"

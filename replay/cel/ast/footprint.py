@@ -253,7 +253,7 @@ class _Reader:
         earlier = set(self.reads)
         accumulator = self.trace(node.accu_init, scope)
         grown = self._step(node, scope, elements, accumulator)
-        if grown != accumulator and _reads(_of_author(node.loop_step, node.accu_var), node.accu_var):
+        if grown != accumulator and _reads(_author_parts(node.loop_step, node.accu_var), node.accu_var):
             # What the accumulator holds after one step, a second one may read. Without this check, nested folds take exponential time.
             grown = self._step(node, scope, elements, grown)
         accumulator = grown
@@ -274,7 +274,7 @@ class _Reader:
         return _union(accumulator, self.trace(node.loop_step, names))
 
 
-def _of_author(step: Expr, accumulator: str) -> list[Expr]:
+def _author_parts(step: Expr, accumulator: str) -> list[Expr]:
     """Return the parts of a fold's step that the macro did not add itself.
 
     For `p ? accumulator + [x] : accumulator` these are `p` and `[x]`.
@@ -284,7 +284,7 @@ def _of_author(step: Expr, accumulator: str) -> list[Expr]:
     if isinstance(step, Call) and step.target is None:
         first, *others = step.args
         if step.function == operator.CONDITIONAL:
-            return [first, *(part for each in others for part in _of_author(each, accumulator))]
+            return [first, *(part for each in others for part in _author_parts(each, accumulator))]
         if step.function in _GROWING and isinstance(first, Ident) and first.name == accumulator:
             return others
     return [step]

@@ -209,7 +209,7 @@ def _index(emitter: Emitter, node: Call, operands: Operands) -> Code:
     return Code(f"{emitter.use('index')}({container.text}, {emitter.emit(key).text})")
 
 
-def _in(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noqa: ARG001
+def _membership_code(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noqa: ARG001
     element = emitter.emit(operands[0])
     container = operands[1]
     if isinstance(container, ListExpr) and not container.optional_indices:
@@ -369,7 +369,7 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
     body = with_trait(binding.implementation, binding.trait) if binding.trait else binding.implementation
     # `quantity("1Gi")` and its kind stand in many policies and never change.
     if codes and all(isinstance(operand, Const) and type(operand.value) is str for operand in operands):
-        constant = _of_constants(body, cost, operands)
+        constant = _constant_text(body, cost, operands)
         if constant is not None:
             return constant
     name = re.sub(r"\W", "", node.function) or "operator"
@@ -385,7 +385,7 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
     return Code(text)
 
 
-def _of_constants(body: Callable[..., Value], cost: Callable[..., int] | None, operands: Operands) -> Code | None:
+def _constant_text(body: Callable[..., Value], cost: Callable[..., int] | None, operands: Operands) -> Code | None:
     """Return the text that a function makes of texts known in advance, or None if it makes something else."""
     try:
         value = call(body, cost, *(operand.value for operand in operands if isinstance(operand, Const)))
@@ -415,7 +415,7 @@ _WRITERS: dict[tuple[str, int], Writer] = {
     (operator.INDEX, 2): _index,
     (operator.OPT_INDEX, 2): _index,
     (operator.OPT_SELECT, 2): _index,
-    (operator.IN, 2): _in,
+    (operator.IN, 2): _membership_code,
     ("size", 1): _size,
     ("startsWith", 2): _text_test(str.startswith, "starts_with"),
     ("endsWith", 2): _text_test(str.endswith, "ends_with"),

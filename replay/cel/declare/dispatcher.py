@@ -33,17 +33,17 @@ def is_assignable(declared: Type, value: Value) -> bool:
     if declared.name != type_name(value):
         return False
     if declared.kind is Kind.LIST and is_list(value):
-        return all(is_assignable(declared.parameters[0], element) for element in _first(every_element(value)))
+        return all(is_assignable(declared.parameters[0], element) for element in _first_value(every_element(value)))
     if declared.kind is Kind.MAP and is_map(value):
         key_type, value_type = declared.parameters
         return all(
             is_assignable(key_type, key) and is_assignable(value_type, find(value, key)[1])
-            for key in _first(map_keys(value))
+            for key in _first_value(map_keys(value))
         )
     return True
 
 
-def _first(values: Iterable[Value]) -> list[Value]:
+def _first_value(values: Iterable[Value]) -> list[Value]:
     for value in values:
         return [value]
     return []

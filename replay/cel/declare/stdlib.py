@@ -48,7 +48,7 @@ def _not(value: Value) -> bool:
     return not value
 
 
-def _in(element: Value, container: Value) -> Value:
+def _membership(element: Value, container: Value) -> Value:
     if not traits.has_trait(container, traits.CONTAINER):
         raise EvalError(NO_SUCH_OVERLOAD)
     return contains(container, element)
@@ -76,7 +76,7 @@ SINGLETONS: dict[str, Singleton] = {
     operator.LESS_EQUALS: Singleton(_less_equals, traits.COMPARER),
     operator.GREATER: Singleton(_greater, traits.COMPARER),
     operator.GREATER_EQUALS: Singleton(_greater_equals, traits.COMPARER),
-    operator.IN: Singleton(_in),
+    operator.IN: Singleton(_membership),
     "size": Singleton(size, traits.SIZER),
     "type": Singleton(conversion.to_type),
     "dyn": Singleton(identity),

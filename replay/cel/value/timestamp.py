@@ -146,7 +146,7 @@ def zone_offset(zone: str, instant: Timestamp) -> int:
     """Return the seconds east of UTC at an instant, for an IANA name or `±hh:mm` (cel-go `inTimeZone`)."""
     hours_text, colon, minutes_text = zone.partition(":")
     if not colon:
-        return _named_offset(zone, instant)
+        return _zone_offset(zone, instant)
     hours, minutes = _atoi(hours_text), _atoi(minutes_text)
     total = hours * 60 - minutes if zone.startswith("-") else hours * 60 + minutes
     return total * 60
@@ -162,7 +162,7 @@ def _atoi(text: str) -> int:
     return value
 
 
-def _named_offset(zone: str, instant: Timestamp) -> int:
+def _zone_offset(zone: str, instant: Timestamp) -> int:
     """Return the offset of a named zone (Go `time.LoadLocation`). The server's local zone is assumed to be UTC."""
     if zone in ("", "UTC", "Local"):
         return 0

@@ -61,25 +61,25 @@ def _two_variables(_: ExprFactory, args: tuple[Expr, ...]) -> tuple[str, str]:
 def _transform_list(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
     names = _two_variables(factory, args)
     step = factory.call(operator.ADD, factory.accumulator(), factory.list(args[-1]))
-    step = _where(factory, args, step)
+    step = _conditional_step(factory, args, step)
     return _collect(factory, target, names, step, factory.list)
 
 
 def _transform_map(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
     names = _two_variables(factory, args)
     step = factory.call(_MAP_INSERT, factory.accumulator(), factory.ident(names[0]), args[-1])
-    step = _where(factory, args, step)
+    step = _conditional_step(factory, args, step)
     return _collect(factory, target, names, step, factory.map)
 
 
 def _transform_map_entry(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
     names = _two_variables(factory, args)
     step = factory.call(_MAP_INSERT, factory.accumulator(), args[-1])
-    step = _where(factory, args, step)
+    step = _conditional_step(factory, args, step)
     return _collect(factory, target, names, step, factory.map)
 
 
-def _where(factory: ExprFactory, args: tuple[Expr, ...], step: Call) -> Call:
+def _conditional_step(factory: ExprFactory, args: tuple[Expr, ...], step: Call) -> Call:
     """Return the step, which only runs if the optional third argument is true."""
     if len(args) > 3:
         return factory.call(operator.CONDITIONAL, args[2], step, factory.accumulator())

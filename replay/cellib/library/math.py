@@ -20,7 +20,7 @@ _MASK = 2**_BITS - 1
 _NUMBERS = (DOUBLE, INT, UINT)
 
 
-def _of_several(name: str, function: str) -> Expander:
+def _extremum_macro(name: str, function: str) -> Expander:
     """Return the macro `math.least` or `math.greatest` of numbers, or of a list."""
 
     def expand(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr | None:
@@ -54,7 +54,7 @@ def _may_be_numbers(node: Expr) -> bool:
 def _chosen(function: str, sign: int) -> Implementation:
     """Return an implementation that chooses between two numbers by the sign of their comparison, the first if equal."""
 
-    def of_two(first: Value, second: Value) -> Value:
+    def extremum_of_two(first: Value, second: Value) -> Value:
         try:
             return second if compare(first, second) == -sign else first
         except EvalError as error:
@@ -62,7 +62,7 @@ def _chosen(function: str, sign: int) -> Implementation:
 
     def choose(first: Value, *second: Value) -> Value:
         if second:
-            return of_two(first, second[0])
+            return extremum_of_two(first, second[0])
         if isinstance(first, int | float):
             return first
         items = list(elements(first))
@@ -70,7 +70,7 @@ def _chosen(function: str, sign: int) -> Implementation:
             raise EvalError(f"{function}(list) argument must not be empty")
         chosen = items[0]
         for item in items[1:]:
-            chosen = of_two(chosen, item)
+            chosen = extremum_of_two(chosen, item)
         if isinstance(chosen, bool) or not isinstance(chosen, int | float):
             raise EvalError(f"no such overload: {function}")
         return chosen
@@ -140,10 +140,10 @@ def _sqrt(value: float) -> float:
 
 
 def _bits(rule: Callable[[int, int], int]) -> Implementation:
-    return lambda left, right: _of_bits(rule(int(left), int(right)), left)
+    return lambda left, right: _low_64_bits(rule(int(left), int(right)), left)
 
 
-def _of_bits(bits: int, like: Value) -> Value:
+def _low_64_bits(bits: int, like: Value) -> Value:
     """Return the low 64 bits as a number of the type of `like`."""
     bits &= _MASK
     if isinstance(like, Uint):
@@ -156,7 +156,7 @@ def _shift(name: str, rule: Callable[[int, int], int]) -> Implementation:
         if by < 0:
             raise EvalError(f"math.{name}() negative offset: {by}")
         # A Go shift by 64 bits or more gives 0. Python would first build a very long number.
-        return _of_bits(rule(int(value) & _MASK, by) if by < _BITS else 0, value)
+        return _low_64_bits(rule(int(value) & _MASK, by) if by < _BITS else 0, value)
 
     return shift
 
@@ -183,14 +183,14 @@ MATH = Library(
         _of_type("bitAnd", _bits(int.__and__), *_PAIRS),
         _of_type("bitOr", _bits(int.__or__), *_PAIRS),
         _of_type("bitXor", _bits(int.__xor__), *_PAIRS),
-        _of_type("bitNot", lambda value: _of_bits(~int(value), value), ((INT,), INT), ((UINT,), UINT)),
+        _of_type("bitNot", lambda value: _low_64_bits(~int(value), value), ((INT,), INT), ((UINT,), UINT)),
         _of_type("bitShiftLeft", _shift("bitShiftLeft", int.__lshift__), *_SHIFTS),
         _of_type("bitShiftRight", _shift("bitShiftRight", int.__rshift__), *_SHIFTS),
         _of_type("sqrt", _sqrt, *(((each,), DOUBLE) for each in _NUMBERS)),
     ),
     macros=(
-        Macro("least", tuple(range(_MOST_ARGUMENTS)), _of_several("least", "math.@min")),
-        Macro("greatest", tuple(range(_MOST_ARGUMENTS)), _of_several("greatest", "math.@max")),
+        Macro("least", tuple(range(_MOST_ARGUMENTS)), _extremum_macro("least", "math.@min")),
+        Macro("greatest", tuple(range(_MOST_ARGUMENTS)), _extremum_macro("greatest", "math.@max")),
     ),
 )
 """`math.least`, `math.greatest`, rounding, signs, roots and bits."""

@@ -53,11 +53,11 @@ def is_zero(value: Value) -> bool:
     return value is None or (isinstance(value, bool | int | float | str | bytes) and not value)
 
 
-def _of_non_zero(value: Value) -> Value:
+def _optional_of_non_zero(value: Value) -> Value:
     return OPTIONAL_NONE if is_zero(value) else OptionalValue(value)
 
 
-def _first(value: Value) -> Value:
+def _first_item(value: Value) -> Value:
     return OptionalValue(value[0]) if len(value) else OPTIONAL_NONE
 
 
@@ -100,7 +100,7 @@ OPTIONALS = Library(
     name="cel.lib.optional",
     functions=(
         overloaded("optional.of", ("optional_of", (_V,), _OPTIONAL, OptionalValue)),
-        overloaded("optional.ofNonZeroValue", ("optional_ofNonZeroValue", (_V,), _OPTIONAL, _of_non_zero)),
+        overloaded("optional.ofNonZeroValue", ("optional_ofNonZeroValue", (_V,), _OPTIONAL, _optional_of_non_zero)),
         overloaded("optional.none", ("optional_none", (), _OPTIONAL, lambda: OPTIONAL_NONE)),
         overloaded("value", ("optional_value", (_OPTIONAL,), _V, lambda optional: optional.get()), member=True),
         overloaded(
@@ -126,7 +126,7 @@ OPTIONALS = Library(
             ),
         ),
         overloaded("last", ("list_last", (_LIST,), _OPTIONAL, _last), member=True),
-        overloaded("first", ("list_first", (_LIST,), _OPTIONAL, _first), member=True),
+        overloaded("first", ("list_first", (_LIST,), _OPTIONAL, _first_item), member=True),
         overloaded("optional.unwrap", ("optional_unwrap", (list_type(_OPTIONAL),), _LIST, _unwrap)),
         overloaded("unwrapOpt", ("optional_unwrapOpt", (list_type(_OPTIONAL),), _LIST, _unwrap), member=True),
     ),

@@ -246,7 +246,7 @@ class ShardChain(Struct, dict=True):
                 Discovery(each for cluster in clusters for each in self.cluster.discovery_of(cluster)),
                 Schemas([crd for cluster in clusters for crd in self.cluster.crds_of(cluster)]),
                 authorizer=UnknownRolesAuthorizer,
-                asked_by=self._asked_by(whose.candidate, target, overlay) if len(clusters) > 1 else None,
+                view_of_set=self._asked_by(whose.candidate, target, overlay) if len(clusters) > 1 else None,
                 plugins=SHARD_ORDERED_PLUGINS,
                 overlays=None if overlay.is_empty else (Overlay(), overlay),
                 versions=self.versions,

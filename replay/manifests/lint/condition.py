@@ -67,7 +67,7 @@ class Condition(Struct, frozen=True):
         return program.eval(names).value
 
 
-def first_impossible(conditions: Sequence[Condition], known: Facts) -> int | None:
+def first_contradicting_condition(conditions: Sequence[Condition], known: Facts) -> int | None:
     """Return the index of a condition that is false whenever all others are true, or None."""
     facts = [condition.facts() for condition in conditions]
     for index, condition in enumerate(conditions):

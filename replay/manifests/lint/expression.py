@@ -269,11 +269,11 @@ def _lint_never_together(policy: LoadedObject, compiled: list[CheckedExpression]
             continue
         from replay.cellib.environment import admission_env  # noqa: PLC0415 - few objects have several conditions
         from replay.cellib.version import NEWEST  # noqa: PLC0415
-        from replay.manifests.lint.condition import Condition, first_impossible  # noqa: PLC0415
+        from replay.manifests.lint.condition import Condition, first_contradicting_condition  # noqa: PLC0415
         from replay.manifests.lint.reachable import Facts  # noqa: PLC0415
 
         env = admission_env(NEWEST, ExpressionKind.MATCH_CONDITION, has_params=True, variables=None)
-        index = first_impossible([Condition(env, each.compiled.expression) for each in together], Facts())
+        index = first_contradicting_condition([Condition(env, each.compiled.expression) for each in together], Facts())
         if index is not None:
             message = "the condition is false for every request for which the others are true"
             yield warned(policy, catalogue.NEVER_TOGETHER, message, together[index].path)

@@ -206,7 +206,7 @@ def lint_optional_fields(
         in_variables = {path for each in used[1:] for path in optional.read_by(readings[each.path])}
         for each in used:
             missing = sorted(
-                _shown(path)
+                _path_text(path)
                 for path in optional.read_by(readings[each.path]) - (in_variables if each is checked else set())
                 if path not in demanded and not any(guard.is_guarded(path) for guard in guards)
             )
@@ -224,7 +224,7 @@ def _warning(policy: LoadedObject, field_path: str, missing: str, *, is_message:
     )
 
 
-def _shown(path: SchemaPath) -> str:
+def _path_text(path: SchemaPath) -> str:
     return ".".join(path).replace(f".{ELEMENT}", ELEMENT)
 
 

@@ -72,14 +72,14 @@ def _messages(configuration: LoadedConfiguration, data: bytes) -> Iterator[tuple
         if (
             data[: marker.start()].strip()
             and data[marker.end() :].strip()
-            and not _only_comments(data[: marker.start()])
+            and not _has_only_comments(data[: marker.start()])
         ):
             line = data[: marker.start()].count(b"\n") + 1
             yield catalogue.IGNORED_DOCUMENT, "a further document is not read", Position(line, 1)
             return
 
 
-def _only_comments(data: bytes) -> bool:
+def _has_only_comments(data: bytes) -> bool:
     return all(not line.strip() or line.lstrip().startswith(b"#") for line in data.splitlines())
 
 

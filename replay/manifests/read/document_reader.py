@@ -77,7 +77,7 @@ def read_untyped(data: bytes, api_version: str, kind: str) -> Node | None:
         raise UndecodableError(str(error), [Problem(str(error), error.position)]) from error
     if isinstance(node, Scalar) and node.value is None:
         return None
-    version_and_kind = _told_version_and_kind(node)
+    version_and_kind = _declared_version_and_kind(node)
     type_meta = (version_and_kind["apiversion"] or api_version, version_and_kind["kind"] or kind)
     if type_meta != (api_version, kind):
         raise _not_registered(type_meta[1], type_meta[0], node, Scheme({}, {}, SCHEME_NAME))
@@ -140,7 +140,7 @@ def _typed(node: Node, data: bytes, scheme: Scheme, duplicates: list[Problem]) -
 
 def _version_and_kind(node: Node, data: bytes) -> tuple[str, str]:
     """Return `apiVersion` and `kind`, which are required. Raises UndecodableError."""
-    type_meta = _told_version_and_kind(node)
+    type_meta = _declared_version_and_kind(node)
     if type_meta["apiversion"].count("/") > 1:
         text = f"unexpected GroupVersion string: {type_meta['apiversion']}"
         raise UndecodableError(text, [Problem(text, node.position, "apiVersion")])
@@ -152,7 +152,7 @@ def _version_and_kind(node: Node, data: bytes) -> tuple[str, str]:
     return type_meta["apiversion"], type_meta["kind"]
 
 
-def _told_version_and_kind(node: Node) -> dict[str, str]:
+def _declared_version_and_kind(node: Node) -> dict[str, str]:
     """Return `apiversion` and `kind`, or "" if they are missing. Keys are compared without case. Raises UndecodableError."""
     type_meta = {"apiversion": "", "kind": ""}
     if isinstance(node, Mapping):

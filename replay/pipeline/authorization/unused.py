@@ -14,7 +14,7 @@ from replay.audit.ingest import Progress
 from replay.audit.period import Period
 from replay.audit.store import Store
 from replay.authorization.chains import Chains, sides
-from replay.compare.permission_need import BY_RBAC, PermissionNeeds, UnusedQuestion, told_grants, with_bindings
+from replay.compare.permission_need import BY_RBAC, PermissionNeeds, UnusedQuestion, named_grants, with_bindings
 from replay.compare.permission_use import PermissionUses, objects_of
 from replay.errors import AuditLogError, ReplayError
 from replay.on_demand import pl
@@ -62,7 +62,7 @@ def permission_uses(
     frame = _allowed(store, within)
     if frame.is_empty():
         raise AuditLogError("RBAC allowed no request of the period", path=log)
-    needs = PermissionNeeds(chains, dict(told_grants(objects)))
+    needs = PermissionNeeds(chains, dict(named_grants(objects)))
     questions = read_questions(store)
     for asked, rbac, created, reason, requests, first, last in _equal_questions(frame, chains).iter_rows():
         needs.count(questions[asked], rbac, (created, reason), (requests, first, last))

@@ -17,7 +17,7 @@ from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS, looked_up_res
 from replay.admission.reads import AUTHORIZER
 from replay.audit.event import RequestRecord
 from replay.audit.store import Store
-from replay.authorization.chains import Chains, asked_by, policy_authorizer
+from replay.authorization.chains import Chains, policy_authorizer, view_of_set
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ReplayError
 from replay.kcp.binding import NOWHERE, DecidedIn
@@ -139,14 +139,14 @@ class Server:
     def chain_of(self, sets: Sequence[ManifestSet]) -> Chain:
         """Return the chain of compiled sets."""
         job = self._job
-        own = asked_by if job.authorizers is not None and self._asks_authorizers(sets) else None
+        own = view_of_set if job.authorizers is not None and self._asks_authorizers(sets) else None
         return Chain(
             sets,
             job.version,
             self.cluster.discovery,
             self.schemas,
             authorizer=self.authorizer,
-            asked_by=own,
+            view_of_set=own,
             versions=self._versions_of(sets),
         )
 

@@ -43,9 +43,9 @@ class Variation:
     def change(self, value: JSON, schema: Schema | None, steps: PathSteps, field: str = "") -> JSON:
         """Return a copy with another value at a path. Missing parts of the path are created."""
         if not steps:
-            return self._other(value, schema, field)
+            return self._different_value(value, schema, field)
         if schema is not None and not (schema.fields or schema.items or schema.values or schema.allows_any_field):
-            return self._other(value, schema, field)
+            return self._different_value(value, schema, field)
         head, rest = steps[0], steps[1:]
         if head == ANY:
             return self._change_element(value, schema, rest, field)
@@ -112,7 +112,7 @@ class Variation:
         copy[key] = self.change(copy[key], below, rest, key)
         return copy
 
-    def _other(self, value: JSON, schema: Schema | None, field: str) -> JSON:  # noqa: PLR0911 - one case a kind
+    def _different_value(self, value: JSON, schema: Schema | None, field: str) -> JSON:  # noqa: PLR0911 - one case a kind
         """Return another value in place of one."""
         if schema is None or (schema.type == "" and not schema.fields):
             return self._any(value, field)

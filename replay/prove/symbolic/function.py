@@ -343,16 +343,16 @@ def _type(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue |
 
 
 def _has_value(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:  # noqa: ARG001
-    return _of_optional(arguments[0], lambda optional: known(Bool(optional.present)))
+    return _map_optional(arguments[0], lambda optional: known(Bool(optional.present)))
 
 
 def _value(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:  # noqa: ARG001
-    return _of_optional(
+    return _map_optional(
         arguments[0], lambda optional: joined([(optional.present, optional.value), (negated(optional.present), FAILED)])
     )
 
 
-def _of_optional(value: SymbolicValue, answer: Callable[[SymbolicOptional], SymbolicValue]) -> SymbolicValue | None:
+def _map_optional(value: SymbolicValue, answer: Callable[[SymbolicOptional], SymbolicValue]) -> SymbolicValue | None:
     pairs: list[Guarded] = []
     for guard, case in value.cases:
         if isinstance(case, SymbolicOptional):

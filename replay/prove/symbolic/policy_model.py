@@ -38,7 +38,9 @@ class OrderError(UnmodelledError):
     """Result that depends on the order of a map's keys."""
 
 
-def met_as(matcher: Matcher, sections: Iterable[MatchResources], target: Target) -> set[GroupVersionResource]:
+def resources_seen_as(
+    matcher: Matcher, sections: Iterable[MatchResources], target: Target
+) -> set[GroupVersionResource]:
     """Return the resources as which match constraints see a target: itself, or other versions of it."""
     request_class, resources = matcher.request_class(attributes_of(target)), set()
     for section in sections:
@@ -169,7 +171,7 @@ class PolicyModel:
         criteria = self._matcher.criteria(section)
         by_rules = disj(
             *(
-                conj(self._request.is_target(index), self._by_rules(criteria, section, each.target))
+                conj(self._request.is_target(index), self._matches_by_rules(criteria, section, each.target))
                 for index, each in enumerate(self._request.targets)
             )
         )
@@ -177,7 +179,7 @@ class PolicyModel:
             by_rules, self._selects_namespace(section.namespace_selector), self._selects_object(section.object_selector)
         )
 
-    def _by_rules(self, criteria: Criteria, section: MatchResources, target: Target) -> Term:
+    def _matches_by_rules(self, criteria: Criteria, section: MatchResources, target: Target) -> Term:
         request_class = self._matcher.request_class(attributes_of(target))
         guards, rest = [], TRUE
         for name in names_of(section):

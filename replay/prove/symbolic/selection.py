@@ -61,10 +61,10 @@ def spread(value: SymbolicValue) -> Iterator[tuple[Term, ValueCase]]:
         for kind in case.node.allowed:
             here = conj(guard, case.node.is_kind(kind))
             if here is not FALSE:
-                yield here, _of_kind(case.node, kind)
+                yield here, _value_of_kind(case.node, kind)
 
 
-def _of_kind(node: JsonNode, kind: str) -> ValueCase:  # noqa: PLR0911 - one case a kind
+def _value_of_kind(node: JsonNode, kind: str) -> ValueCase:  # noqa: PLR0911 - one case a kind
     match kind:
         case "null":
             return NULL

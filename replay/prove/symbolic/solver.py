@@ -38,7 +38,7 @@ def _script_of(assertions: Iterable[Term], terms: Iterable[Term]) -> Script:
     names: dict[str, Term] = {}
     functions: set[str] = set()
     for term in walk([*asserted, *asserted_terms]):
-        shown[term.serial] = _shown(term, shown, lines, functions)
+        shown[term.serial] = _term_text(term, shown, lines, functions)
     for term in asserted_terms:
         if term.op == "const":
             continue
@@ -50,7 +50,7 @@ def _script_of(assertions: Iterable[Term], terms: Iterable[Term]) -> Script:
     return Script("\n".join(lines), names)
 
 
-def _shown(term: Term, shown: Mapping[int, str], lines: list[str], functions: set[str]) -> str:
+def _term_text(term: Term, shown: Mapping[int, str], lines: list[str], functions: set[str]) -> str:
     if term.op == "const":
         return constant_text(term)
     name = f"t{term.serial}"

@@ -33,7 +33,7 @@ class Term:
 _MADE: dict[tuple[object, ...], Term] = {}
 
 
-def _made(op: str, args: tuple[Term, ...], sort: str, value: object = None) -> Term:
+def _intern(op: str, args: tuple[Term, ...], sort: str, value: object = None) -> Term:
     # `True` equals `1` in Python, so the type belongs to the key.
     key = (op, sort, type(value), value, *(arg.serial for arg in args))
     term = _MADE.get(key)
@@ -49,8 +49,8 @@ def forget() -> None:
         _MADE["const", BOOL, bool, constant.value] = constant
 
 
-TRUE: Final = _made("const", (), BOOL, True)
-FALSE: Final = _made("const", (), BOOL, False)
+TRUE: Final = _intern("const", (), BOOL, True)
+FALSE: Final = _intern("const", (), BOOL, False)
 
 
 def boolean(value: bool) -> Term:
@@ -60,22 +60,22 @@ def boolean(value: bool) -> Term:
 
 def integer(value: int) -> Term:
     """Return an integer constant."""
-    return _made("const", (), INT, value)
+    return _intern("const", (), INT, value)
 
 
 def rational(value: Fraction | int) -> Term:
     """Return a rational constant."""
-    return _made("const", (), REAL, Fraction(value))
+    return _intern("const", (), REAL, Fraction(value))
 
 
 def variable(name: str, sort: str) -> Term:
     """Return a variable of a sort."""
-    return _made("var", (), sort, name)
+    return _intern("var", (), sort, name)
 
 
 def apply(name: str, args: Iterable[Term], sort: str) -> Term:
     """Return an unknown function of some arguments."""
-    return _made("apply", tuple(args), sort, name)
+    return _intern("apply", tuple(args), sort, name)
 
 
 def conj(*terms: Term) -> Term:
@@ -92,7 +92,7 @@ def conj(*terms: Term) -> Term:
             return FALSE
     # Sorted, so that equal parts in another order are the same conjunction.
     parts = tuple(parts_by_serial[key] for key in sorted(parts_by_serial))
-    return TRUE if not parts else parts[0] if len(parts) == 1 else _made("and", parts, BOOL)
+    return TRUE if not parts else parts[0] if len(parts) == 1 else _intern("and", parts, BOOL)
 
 
 def disj(*terms: Term) -> Term:
@@ -109,14 +109,14 @@ def disj(*terms: Term) -> Term:
             return TRUE
     # Sorted, as in `conj`.
     parts = tuple(parts_by_serial[key] for key in sorted(parts_by_serial))
-    return FALSE if not parts else parts[0] if len(parts) == 1 else _made("or", parts, BOOL)
+    return FALSE if not parts else parts[0] if len(parts) == 1 else _intern("or", parts, BOOL)
 
 
 def negated(term: Term) -> Term:
     """Return the negation."""
     if term is TRUE or term is FALSE:
         return boolean(term is FALSE)
-    return term.args[0] if term.op == "not" else _made("not", (term,), BOOL)
+    return term.args[0] if term.op == "not" else _intern("not", (term,), BOOL)
 
 
 def implies(one: Term, other: Term) -> Term:
@@ -132,7 +132,7 @@ def choose(condition: Term, one: Term, other: Term) -> Term:
         return other
     if one.sort == BOOL:
         return disj(conj(condition, one), conj(negated(condition), other))
-    return _made("ite", (condition, one, other), one.sort)
+    return _intern("ite", (condition, one, other), one.sort)
 
 
 def equal(one: Term, other: Term) -> Term:
@@ -144,7 +144,7 @@ def equal(one: Term, other: Term) -> Term:
     # The older term comes first, so that an equation and its reverse are one object.
     if one.serial > other.serial:
         one, other = other, one
-    return _made("=", (one, other), BOOL)
+    return _intern("=", (one, other), BOOL)
 
 
 def less(one: Term, other: Term) -> Term:
@@ -153,7 +153,7 @@ def less(one: Term, other: Term) -> Term:
         return FALSE
     if one.op == "const" and other.op == "const":
         return boolean(one.value < other.value)  # type: ignore[operator]  # both are numbers
-    return _made("<", (one, other), BOOL)
+    return _intern("<", (one, other), BOOL)
 
 
 def at_most(one: Term, other: Term) -> Term:
@@ -175,7 +175,7 @@ def arithmetic(op: str, one: Term, other: Term) -> Term:
         a, b = one.value, other.value
         result = _ARITHMETIC[op](a, b)
         return integer(result) if one.sort == INT else rational(result)
-    return _made(op, (one, other), one.sort)
+    return _intern(op, (one, other), one.sort)
 
 
 def as_real(term: Term) -> Term:
@@ -183,7 +183,7 @@ def as_real(term: Term) -> Term:
     if term.op == "const":
         assert isinstance(term.value, int)
         return rational(term.value)
-    return _made("to_real", (term,), REAL)
+    return _intern("to_real", (term,), REAL)
 
 
 def total(terms: Iterable[Term]) -> Term:

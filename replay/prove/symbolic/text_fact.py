@@ -52,10 +52,10 @@ def _neighbours(text: str) -> Iterator[str]:
 def text_facts(root: Root) -> Iterator[Term]:
     """Yield facts about all texts that formulas read."""
     yield from _length_facts(root)
-    yield from _about_results(root)
-    yield from _about_constants(root)
+    yield from _facts_of_results(root)
+    yield from _facts_of_constants(root)
     for term, predicates in root.texts.predicates.items():
-        yield from _about_text(root, term, tuple(predicates))
+        yield from _facts_of_text(root, term, tuple(predicates))
         yield at_most(integer(0), term)
     for term in root.measured:
         empty = root.texts.same(term, root.texts.literal(""))
@@ -64,7 +64,7 @@ def text_facts(root: Root) -> Iterator[Term]:
         yield implies(equal(length, integer(0)), empty)
     for node, terms in root.sought.items():
         for term in terms:
-            yield from _about_membership(root, node, term)
+            yield from _facts_of_membership(root, node, term)
 
 
 def _length_facts(root: Root) -> Iterator[Term]:
@@ -79,7 +79,7 @@ def _length_facts(root: Root) -> Iterator[Term]:
                 yield conj(implies(is_longer, more), implies(more, is_longer))
 
 
-def _about_results(root: Root) -> Iterator[Term]:
+def _facts_of_results(root: Root) -> Iterator[Term]:
     """Yield facts that turn a predicate of a function's result into one of its argument."""
     texts, pairs_done = root.texts, set[tuple[Term, TextPredicate]]()
     while True:
@@ -111,7 +111,7 @@ def _share_questions(root: Root) -> None:
                     predicates_by_text.setdefault(other, {})[predicate] = None
 
 
-def _about_constants(root: Root) -> Iterator[Term]:
+def _facts_of_constants(root: Root) -> Iterator[Term]:
     """Yield the values of text functions for constants."""
     predicates = {
         predicate
@@ -136,7 +136,7 @@ def _about_constants(root: Root) -> Iterator[Term]:
             yield equal(apply("length", (term,), INT), integer(len(text)))
 
 
-def _about_text(root: Root, term: Term, predicates: tuple[TextPredicate, ...]) -> Iterator[Term]:
+def _facts_of_text(root: Root, term: Term, predicates: tuple[TextPredicate, ...]) -> Iterator[Term]:
     """Yield the combinations of answers that a text can give, as far as they can be found."""
     regular = [predicate for predicate in predicates if is_regular(predicate)]
     for group in _groups(regular):
@@ -174,7 +174,7 @@ def atom_of(root: Root, predicate: TextPredicate, term: Term) -> Term:
     return apply(name_of(predicate), (term,), BOOL)
 
 
-def _about_membership(root: Root, node: JsonNode, term: Term) -> Iterator[Term]:
+def _facts_of_membership(root: Root, node: JsonNode, term: Term) -> Iterator[Term]:
     """Yield that a present item is in the list, and that a member of a short list is one of its items."""
     inside = apply(f"in {node.name}", (term,), BOOL)
     holds = []

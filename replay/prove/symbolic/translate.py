@@ -275,7 +275,7 @@ def _not_equals(walk: _Walk, operands: list[Expr], scope: NamedValues) -> Symbol
     return decided(fails, holds)
 
 
-def _in(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
+def _membership(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
     one, other = (walk.value(each, scope) for each in operands)
     return _compared(walk, one, other, membership)
 
@@ -311,14 +311,14 @@ def _strict(walk: _Walk, one: SymbolicValue, key: SymbolicValue, *, optional: bo
 
 
 def _or_value(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
-    return _of_optional(walk, operands, scope, wraps=False)
+    return _optional_or(walk, operands, scope, wraps=False)
 
 
 def _or_optional(walk: _Walk, operands: list[Expr], scope: NamedValues) -> SymbolicValue:
-    return _of_optional(walk, operands, scope, wraps=True)
+    return _optional_or(walk, operands, scope, wraps=True)
 
 
-def _of_optional(walk: _Walk, operands: list[Expr], scope: NamedValues, *, wraps: bool) -> SymbolicValue:
+def _optional_or(walk: _Walk, operands: list[Expr], scope: NamedValues, *, wraps: bool) -> SymbolicValue:
     """Model `or` and `orValue`. An error in the argument matters only if there is no value."""
     one, other = (walk.value(each, scope) for each in operands)
     pairs = []
@@ -343,7 +343,7 @@ _LAZY: Mapping[str, Callable[[_Walk, list[Expr], NamedValues], SymbolicValue]] =
     operator.CONDITIONAL: _conditional,
     operator.EQUALS: _equals,
     operator.NOT_EQUALS: _not_equals,
-    operator.IN: _in,
+    operator.IN: _membership,
     operator.INDEX: _index,
     operator.OPT_INDEX: _optional_index,
     operator.OPT_SELECT: _optional_index,

@@ -66,7 +66,7 @@ def authorization_fidelity(summary: AuthorizationSummary) -> Iterator[Fact]:
 
 def authorization_differences(summary: AuthorizationSummary, rows: int) -> Iterator[Section]:
     """Yield where the baseline's chain and the log disagree, and the requests that reached no authorizer."""
-    yield from (each for each in (_disagreements(summary, rows), _left_out(summary)) if each is not None)
+    yield from (each for each in (_disagreements(summary, rows), _skipped_section(summary)) if each is not None)
 
 
 def fidelity_json(summary: AuthorizationSummary) -> JSON:
@@ -113,7 +113,9 @@ def authorization_sections(summary: AuthorizationSummary, rows: int) -> list[Sec
         unused_section(summary, rows),
     ]
     return [
-        section for section in (*sections, _left_out(summary), _disagreements(summary, rows)) if section is not None
+        section
+        for section in (*sections, _skipped_section(summary), _disagreements(summary, rows))
+        if section is not None
     ]
 
 
@@ -253,7 +255,7 @@ def unused_section(summary: AuthorizationSummary, rows: int) -> Section | None:
     return Section("unused-bindings", "What could be revoked", lead, (Listing("", text),), quiet=True)
 
 
-def _left_out(summary: AuthorizationSummary) -> Section | None:
+def _skipped_section(summary: AuthorizationSummary) -> Section | None:
     lines = [f"{number(count)} not decided: {inert(reason)}" for reason, count in sorted(summary.not_reached.items())]
     lines += [inert(warning) for warning in summary.warnings]
     if not lines:
@@ -289,7 +291,7 @@ def authorization_json(summary: AuthorizationSummary) -> JSON:
         "outcomes": {kind.value: count for kind, count in sorted(summary.outcomes.items())},
         "decisions": [
             {"current": old_verdict.value, "candidate": new_verdict.value, "requests": count}
-            for (old_verdict, new_verdict), count in sorted(summary.decisions.items(), key=_by_verdict)
+            for (old_verdict, new_verdict), count in sorted(summary.decisions.items(), key=_verdict_key)
         ],
         "writes": {"newlyRefused": summary.writes_newly_refused, "newlyLetIn": summary.writes_newly_let_in},
         "changes": [{**_cell_json(cell), "lockout": _lockout(cell), "requests": count} for cell, count in cells],
@@ -302,5 +304,5 @@ def authorization_json(summary: AuthorizationSummary) -> JSON:
     }
 
 
-def _by_verdict(item: tuple[tuple[AuthorizationVerdict, AuthorizationVerdict], int]) -> tuple[str, str]:
+def _verdict_key(item: tuple[tuple[AuthorizationVerdict, AuthorizationVerdict], int]) -> tuple[str, str]:
     return item[0][0].value, item[0][1].value

@@ -36,17 +36,17 @@ def comment(document: Document, most: int) -> str:
         note = f" ({markdown_text(fact.note)})" if fact.note else ""
         lines.append(f"- {markdown_text(fact.label)}: {_MARKS[fact.tone]}**{markdown_text(fact.value)}**{note}")
     text = "\n".join(lines) + "\n"
-    room = most - len(_left_out(len(document.sections)).encode())
+    room = most - len(_more_text(len(document.sections)).encode())
     for number, section in enumerate(document.sections):
         part = _collapsed(section)
         room -= len((part if number else text + part).encode())
         if room < 0:
-            return text + _left_out(len(document.sections) - number)
+            return text + _more_text(len(document.sections) - number)
         text += part
     return text
 
 
-def _left_out(count: int) -> str:
+def _more_text(count: int) -> str:
     return f"\n… and {count:,} more parts, which have no room in a comment.\n"
 
 

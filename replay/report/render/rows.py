@@ -23,7 +23,7 @@ _FORMULA = ("=", "+", "-", "@")
 def print_rows(rows: pl.DataFrame, console: Console, zone: tzinfo = UTC) -> None:
     """Print a table. If rows are wider than the terminal, each column is on its own line."""
     names = [inert(name) for name in rows.columns]
-    cells = [[inert(_shown(value, zone)) for value in row] for row in rows.iter_rows()]
+    cells = [[inert(_cell_text(value, zone)) for value in row] for row in rows.iter_rows()]
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     if sum(widths) + 2 * len(widths) <= console.width:
         _print_table(rows, names, cells, console)
@@ -50,7 +50,7 @@ def _print_records(names: list[str], cells: list[list[str]], console: Console) -
         console.print()
 
 
-def _shown(value: Any, zone: tzinfo) -> str:
+def _cell_text(value: Any, zone: tzinfo) -> str:
     """Return a cell for people, with times to the second."""
     if isinstance(value, datetime):
         at = value.replace(tzinfo=value.tzinfo or UTC).astimezone(zone)

@@ -62,16 +62,16 @@ def run_annotations(result: RunResult) -> Annotations:
 def _annotations(result: RunResult) -> Iterator[Annotation]:
     denied = cells_with(result.summary, OutcomeKind.NEWLY_DENIED)
     locked = [item for item in denied if lockout(item[0])]
-    yield from _of_rule(result, "lockout", locked, locked)
-    yield from _of_rule(result, "newly-denied", [item for item in denied if item not in locked], denied)
+    yield from _rule_annotations(result, "lockout", locked, locked)
+    yield from _rule_annotations(result, "newly-denied", [item for item in denied if item not in locked], denied)
     for kind in MUTATIONS:
         cells = cells_with(result.summary, kind)
-        yield from _of_rule(result, kind.value.replace("_", "-"), cells, cells)
+        yield from _rule_annotations(result, kind.value.replace("_", "-"), cells, cells)
     cells = cells_with(result.summary, OutcomeKind.UNDETERMINED)
-    yield from _of_rule(result, "undecided", cells, cells)
+    yield from _rule_annotations(result, "undecided", cells, cells)
 
 
-def _of_rule(result: RunResult, rule: str, cells: _CellItems, among: _CellItems) -> Iterator[Annotation]:
+def _rule_annotations(result: RunResult, rule: str, cells: _CellItems, among: _CellItems) -> Iterator[Annotation]:
     """Yield a finding for each policy of some cells. Consequences are counted apart."""
     consequences = {each.label: each.consequences for each in grouped(among, by_policy) if each.consequences}
     for group in grouped(direct(cells), by_policy):

@@ -44,7 +44,7 @@ _VIEWS = {
 }
 
 
-def _of_shard(summary: Summary) -> dict[str, Callable[[CellKey], Iterable[str]]]:
+def _shard_counts(summary: Summary) -> dict[str, Callable[[CellKey], Iterable[str]]]:
     """Return the counts that exist only for kcp."""
     return {"workspaces": by_workspace} if any(key.workspace for key in summary.cells) else {}
 
@@ -173,7 +173,7 @@ def _findings(result: RunResult, kind: OutcomeKind) -> dict[str, Any]:
             }
             for group in grouped(cells_of(result, kind), labels)
         ]
-        for view, labels in (_VIEWS | _of_shard(result.summary)).items()
+        for view, labels in (_VIEWS | _shard_counts(result.summary)).items()
     }
 
 

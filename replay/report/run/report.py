@@ -241,7 +241,7 @@ def run_document(
         outage_section(result, rows),
         webhook_section(result, rows),
         api_versions_section(result, rows),
-        _others(result, rows),
+        _other_differences(result, rows),
         proof_section(result),
         _changes(result, rows),
         gaps_section({gap: n for (side, gap), n in result.summary.gaps.items() if side == "candidate"}, rows),
@@ -351,7 +351,7 @@ def _charts(result: RunResult) -> Section | None:
     return Section("when-and-where", "When and where", "", drawn) if drawn else None
 
 
-def _others(result: RunResult, rows: int) -> Section | None:
+def _other_differences(result: RunResult, rows: int) -> Section | None:
     kinds = (OutcomeKind.NEWLY_ADMITTED, OutcomeKind.NEWLY_WARNED, OutcomeKind.NEWLY_AUDITED)
     cells = cells_of(result, *kinds)
     if not cells:

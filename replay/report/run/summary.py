@@ -248,7 +248,9 @@ def _workloads(denied: CellItems, most: int, *, on_page: bool) -> Section | None
             cut(", ".join(sorted(group.owners)), 12),
             number(group.requests),
             number(group.consequences),
-            cut(", ".join(sorted(group.policies)), _ON_PAGE) if on_page else _first(sorted(group.policies), _POLICY),
+            cut(", ".join(sorted(group.policies)), _ON_PAGE)
+            if on_page
+            else _first_name(sorted(group.policies), _POLICY),
         )
         for group in groups[:most]
     )
@@ -262,7 +264,7 @@ def _workloads(denied: CellItems, most: int, *, on_page: bool) -> Section | None
     )
 
 
-def _first(names: Sequence[str], most: int) -> str:
+def _first_name(names: Sequence[str], most: int) -> str:
     """Return the first name and how many more there are, in at most `most` characters."""
     more = f" +{len(names) - 1}" if len(names) > 1 else ""
     return cut(names[0], most - len(more)) + more

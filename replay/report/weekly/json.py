@@ -53,7 +53,7 @@ def weekly_json(result: WeeklyResult) -> str:
         "mutations": _mutations(result),
         "fidelity": fidelity_json(result.fidelity),
         "authorization": refusals_json(result.refusals),
-        "inForce": _in_force(result),
+        "inForce": _match_by_file(result),
         "foreignPolicies": dict(sorted(result.foreign.items())),
         "undetermined": [
             {"policy": gap.policy, "path": gap.path, "reason": gap.reason, "fix": gap.fix, "requests": count}
@@ -83,7 +83,7 @@ def _mutations(result: WeeklyResult) -> list[dict[str, Any]]:
     ]
 
 
-def _in_force(result: WeeklyResult) -> list[dict[str, Any]]:
+def _match_by_file(result: WeeklyResult) -> list[dict[str, Any]]:
     """Return how well the baseline matches each file of the log."""
     return [
         {

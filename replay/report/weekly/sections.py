@@ -89,8 +89,10 @@ def newness(result: WeeklyResult, rows: int) -> Section | None:
     if previous is None:
         lead = "There is no earlier report to compare with. The next report is compared with the JSON file of this one (--out)."
         return Section("new", "What is new", lead, quiet=True)
-    denials = [("denial", f"{d.policy}", _whom(d.user, d.namespace)) for d in sorted(now.denials - previous.denials)]
-    gone = [("denial", f"{d.policy}", _whom(d.user, d.namespace)) for d in sorted(previous.denials - now.denials)]
+    denials = [
+        ("denial", f"{d.policy}", _user_text(d.user, d.namespace)) for d in sorted(now.denials - previous.denials)
+    ]
+    gone = [("denial", f"{d.policy}", _user_text(d.user, d.namespace)) for d in sorted(previous.denials - now.denials)]
     new_rows = [
         *denials,
         *(("namespace", name, "") for name in sorted(now.namespaces - previous.namespaces)),
@@ -115,7 +117,7 @@ def newness(result: WeeklyResult, rows: int) -> Section | None:
     return Section("new", "What is new, what is gone", lead, blocks)
 
 
-def _whom(user: str, namespace: str) -> str:
+def _user_text(user: str, namespace: str) -> str:
     return f"{user} in {namespace}" if namespace else user
 
 
