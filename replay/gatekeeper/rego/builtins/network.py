@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from functools import lru_cache
 
-from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, wrong
+from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, strings_of, wrong
 from replay.gatekeeper.rego.lexer import TooLargeError
 from replay.gatekeeper.rego.value import Object, Set, UnknownTouchedError, Value, iterate, members_of, pairs_of
 
@@ -93,7 +93,7 @@ def _expand(text: str) -> Value:
     return Set(str(address) for address in network)
 
 
-def _indexed(value: Value) -> list[tuple[str, Value]]:
+def _indexed(value: Value) -> list[tuple[Value, Value]]:
     if type(value) is str:
         return [(value, value)]
     pairs: list[tuple[Value, Value]]
@@ -108,11 +108,10 @@ def _indexed(value: Value) -> list[tuple[str, Value]]:
         return []
     found = []
     for item, place in pairs:
-        text = item[0] if type(item) is list and item else item
-        if type(text) is not str:
-            wrong(text)
+        if type(item) is not str and not (type(item) is list and item):
+            wrong(item)
             raise BuiltinError
-        found.append((text, place))
+        found.append((item if type(item) is str else item[0], place))
     return found
 
 
@@ -122,7 +121,7 @@ def _contains_matches(cidrs: Value, others: Value) -> Value:
         [place, other_place]
         for cidr, place in _indexed(cidrs)
         for other, other_place in _indexed(others)
-        if _contains(cidr, other)
+        if _contains(*strings_of((cidr, other)))
     )
 
 
