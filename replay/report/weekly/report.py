@@ -201,7 +201,7 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
         Column("verdict", Align.SHORT),
         Column("new denials", Align.NUMBER),
         Column("consequences", Align.NUMBER, optional=True),
-        Column("trend", Align.SHORT, optional=True),
+        Column("trend", optional=True),
         Column("workloads", Align.NUMBER),
         Column("users", Align.NUMBER, optional=True),
         Column("evaluated", Align.NUMBER),
