@@ -128,7 +128,7 @@ class StorePart(Struct, frozen=True):
         `only_failed` limits the other requests, which only `within` selects, to failed ones.
         """
         others = "not (code between 200 and 299)" if only_failed else "true"
-        return PartSelection(self, self._chosen(predicate, within, others) if self.tables.rows else _no_rows())
+        return PartSelection(self, self._selected_rows(predicate, within, others) if self.tables.rows else _no_rows())
 
     def writes(self, identities: Sequence[int]) -> Iterator[tuple[int, list[RequestRecord]]]:
         """Yield all writes and connections of some objects, in the order of `objects`, with each object's hash (`ObjectPlace`).
@@ -161,7 +161,7 @@ class StorePart(Struct, frozen=True):
 
     def _rows(self, predicate: RowPredicate | None) -> Iterator[KeyedRecords]:
         if self.tables.rows:
-            yield from self.keyed_records(self._chosen(predicate))
+            yield from self.keyed_records(self._selected_rows(predicate))
 
     def keyed_records(self, rows: pl.DataFrame) -> Iterator[KeyedRecords]:
         """Yield the records of rows (`row_id`, `selected`), in their order, with the hashes of their objects."""
@@ -169,7 +169,7 @@ class StorePart(Struct, frozen=True):
             frame = self._frame(_among(rows), [pl.col(name) for name in _STORED])
             yield from keyed_records(rows.join(frame, on="row_id", how="left", maintain_order="left"))
 
-    def _chosen(
+    def _selected_rows(
         self, predicate: RowPredicate | None, within: RowPredicate | None = None, others: str = "false"
     ) -> pl.DataFrame:
         """Return the numbers of the rows to read, in order.

@@ -69,7 +69,9 @@ class _Recording(Struct, frozen=True):
         return decision
 
 
-def recording(authorizer_at: Callable[[Lister], Authorizer | Missing]) -> Callable[[Lister], Authorizer | Missing]:
+def recording_authorizer(
+    authorizer_at: Callable[[Lister], Authorizer | Missing],
+) -> Callable[[Lister], Authorizer | Missing]:
     """Return the authorizer of a recording lister."""
 
     def at(lister: Lister) -> Authorizer | Missing:

@@ -176,14 +176,14 @@ def _bound(name: str, value: Value, views: Views) -> Value:
     is_struct = name in _TYPED or isinstance(value, TypedMap | TypedList)
     as_typed = is_struct and not views.is_plain
     if is_struct and name != "request":
-        value = _timed(untyped(value), views)
+        value = _with_creation_timestamp(untyped(value), views)
     value = untyped(value)
     if isinstance(value, PartialObject):
         return partial_value(value.value, as_typed=as_typed)
     return typed(value) if as_typed else value
 
 
-def _timed(value: Value, views: Views) -> Value:
+def _with_creation_timestamp(value: Value, views: Views) -> Value:
     """Return an object of a built-in kind in the server's representation."""
     return with_creation_timestamps(value) if views is Views.TIMED else value
 

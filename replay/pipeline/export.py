@@ -28,7 +28,7 @@ from replay.case.exported import Exported, UnrepresentableError, case_text
 from replay.case.form.own import read_document
 from replay.case.form.table import BY_NAME
 from replay.case.policies import PolicyLoader, is_policy
-from replay.case.recorded import RecordingLister, minimised, recording
+from replay.case.recorded import RecordingLister, minimised, recording_authorizer
 from replay.cellib.version import KubernetesVersion
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import CellKey, Example, Summary
@@ -71,7 +71,7 @@ class Exporter(Struct, frozen=True, dict=True):
         job = self.job
         if job.workspaces is not None:
             raise ReplayError("a case has one set of policies, so a request to a kcp workspace cannot be exported")
-        authorizer = recording(job.server.authorizer)
+        authorizer = recording_authorizer(job.server.authorizer)
         sets, discovery = job.distinct_sets, job.cluster.discovery
         return Chain(sets, job.version, discovery, job.server.schemas, authorizer=authorizer, versions=job.versions)
 

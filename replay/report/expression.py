@@ -164,7 +164,7 @@ class _Drawing:
         self._locals.update(names)
         rounds = trace.rounds(node.loop_step.id)
         items = self._items(node, trace)
-        for index in _chosen(len(rounds)):
+        for index in _shown_indexes(len(rounds)):
             if index is None:
                 rest = len(rounds) - FIRST_ROUNDS - LAST_ROUNDS
                 yield f"{'  ' * depth}… {rest} more round{'s' if rest > 1 else ''}"
@@ -199,7 +199,7 @@ def _is_constant(node: Expr) -> bool:
     return isinstance(node, Const) or (isinstance(node, ListExpr) and all(map(_is_constant, node.elements)))
 
 
-def _chosen(count: int) -> Iterator[int | None]:
+def _shown_indexes(count: int) -> Iterator[int | None]:
     """Yield the rounds to draw. None marks omitted ones."""
     if count <= FIRST_ROUNDS + LAST_ROUNDS:
         yield from range(count)

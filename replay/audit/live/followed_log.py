@@ -261,13 +261,13 @@ class FollowedLog:
     def waiting(self) -> int:
         """See `LiveLog.waiting`."""
         self._look()
-        return sum(self._waiting(file) for file in self._chosen())
+        return sum(self._waiting(file) for file in self._files_to_read())
 
     def take(self, spool: Path, limit: int) -> LogBatch:
         """See `LiveLog.take`. The file with the oldest last write comes first."""
         self._look()
         pieces: list[_Piece] = []
-        for file in sorted(self._chosen(), key=lambda file: file.stamp.modified):
+        for file in sorted(self._files_to_read(), key=lambda file: file.stamp.modified):
             target = spool / f"piece-{len(pieces)}"
             piece = file.piece(self._known(file), target, limit, is_whole=self._is_whole(file)) if limit > 0 else None
             if piece is not None:
@@ -341,7 +341,7 @@ class FollowedLog:
                 file.close()
         return key
 
-    def _chosen(self) -> list[FollowedFile]:
+    def _files_to_read(self) -> list[FollowedFile]:
         """Return the files with new lines. Of several copies, the longest is chosen."""
         chosen: dict[str, FollowedFile] = {}
         for file in self._files.values():

@@ -79,7 +79,7 @@ class _Test(Struct, frozen=True):
         params = self._objects([*(value.get("paramResources") or ()), *(value.get("clusterResources") or ())])
         shared = (*params, *self._namespaces(value))
         for index, result in results:
-            for resource in self._chosen(resources, result):
+            for resource in self._named_resources(resources, result):
                 try:
                     yield self._case(index, result, resource, policies, shared)
                 except CaseError as error:
@@ -131,7 +131,7 @@ class _Test(Struct, frozen=True):
         matches = {"skip": False, "pass": True}.get(verdict_text)
         return Expectation(verdict=verdict, first=first, object=obj, matches=matches)
 
-    def _chosen(self, resources: Iterable[JSON], result: Mapping[str, JSON]) -> list[JSON]:
+    def _named_resources(self, resources: Iterable[JSON], result: Mapping[str, JSON]) -> list[JSON]:
         """Return the resources of a result: those that it names, or else all of its kind."""
         names = [str(name) for name in result.get("resources") or ()] or [str(result.get("resource") or "")]
         kind = str(result.get("kind") or "").rpartition("/")[2]

@@ -81,7 +81,7 @@ class PolicyTest:
             yield Unusable(title, self._document.error(f"{place}.{wrong[0]}", f"`{wrong[1]}` is none"))
             return
         names = _names(result)
-        chosen = _chosen(loaded.resources, result, names)
+        chosen = _resource_indexes(loaded.resources, result, names)
         reason = self._reason(result, loaded, names)
         if reason is None and not chosen:
             reason = "no resource is given that it could be about"
@@ -254,7 +254,7 @@ def _names(result: Mapping[str, Any]) -> list[str]:
     return [*named, *("/".join(str(each[part]) for part in ("namespace", "name") if each.get(part)) for each in specs)]
 
 
-def _chosen(resources: list[JSON], result: Mapping[str, Any], names: list[str]) -> list[int]:
+def _resource_indexes(resources: list[JSON], result: Mapping[str, Any], names: list[str]) -> list[int]:
     """Return the indices of a result's resources: those that it names, or else all of its kind."""
     kind = str(result.get("kind") or "").rpartition("/")[2]
     named = [

@@ -51,7 +51,7 @@ def _may_be_numbers(node: Expr) -> bool:
     return isinstance(node, ListExpr) and bool(node.elements) and all(map(_may_be_number, node.elements))
 
 
-def _chosen(function: str, sign: int) -> Implementation:
+def _extremum(function: str, sign: int) -> Implementation:
     """Return an implementation that chooses between two numbers by the sign of their comparison, the first if equal."""
 
     def extremum_of_two(first: Value, second: Value) -> Value:
@@ -79,7 +79,7 @@ def _chosen(function: str, sign: int) -> Implementation:
 
 
 def _extreme(function: str, sign: int) -> Function:
-    choose = _chosen(function, sign)
+    choose = _extremum(function, sign)
     one = [Overload(f"{function.replace('.', '_')}_{each.name}", (each,), each) for each in _NUMBERS]
     two = [
         Overload(
