@@ -202,6 +202,7 @@ def _configuration_findings(path: str, checked: Checked, version: KubernetesVers
         position = checked.problems[0].position if checked.problems else NOWHERE
         yield Finding(Severity.ERROR, SERVER, checked.error, path, position, first=True)
     for warning in checked.warnings:
+        # No warning: the author of a set cannot change what lies on the server.
         yield Finding(Severity.INFO, _ON_SERVER, warning, path)
     for lint in lint_configuration(checked, version):
         yield Finding(Severity.WARNING, lint.name, lint.message, path, field_path=lint.path)

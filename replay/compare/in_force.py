@@ -391,6 +391,7 @@ def another_set(histories: Sequence[PolicyHistory]) -> tuple[int, int]:
     One of them is set only if most policies with a difference changed at one time, as they do when a set is replaced.
     """
     odd = [each for each in histories if each.story is not PolicyState.IN_FORCE]
+    # A policy that rarely acts leaves a long interval. The change lies in what all intervals have in common.
     came = [each for each in odd if each.story in (PolicyState.CAME, PolicyState.CHANGED) and each.start and each.end]
     went = [each for each in odd if each.story is PolicyState.WENT and each.start and each.end]
     if 2 * len(came) > len(odd) and max(each.start for each in came) <= min(each.end for each in came) + RELOAD:

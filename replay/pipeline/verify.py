@@ -220,6 +220,7 @@ def cause_of_mismatch(store: Store, manifests: Manifests, options: Options, prog
 
     It replays the log with each set as `replay verify` does, which a run only pays for if its baseline does not match.
     """
+    # The candidate comes first: if the sets are swapped, the baseline also looks like a set that was not in force.
     planned = replace(manifests, current=manifests.sets[1], candidate=None)
     by_candidate, compared = _compared(store, planned, options, progress).fidelity.compared
     if by_candidate > reproduced:

@@ -106,6 +106,7 @@ def fidelity_fact(fidelity: Fidelity) -> Fact:
 
 def matches_log(fidelity: Fidelity) -> bool:
     """Return whether the baseline reproduces enough of the log, or the log records nothing to compare."""
+    # Undetermined decisions are not compared: they say what the log lacks, not that the set is wrong.
     reproduced, seen = fidelity.compared
     return seen <= 0 or reproduced >= LEAST_MATCH * seen
 

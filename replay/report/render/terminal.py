@@ -174,6 +174,7 @@ def first_screen(
     ]
     most = {table.id: min(rows[table.id], len(table.rows)) for section in shown for table in _tables(section)}
     while True:
+        # Facts, headings and next steps may wrap, so only the laid-out lines tell how many rows fit.
         sections = (*(_limited(section, most) for section in shown), *([listing] if listing else []), next_steps(steps))
         screen = replace(document, sections=sections, summary=())
         if lines_over(screen) <= 0 or max(most.values(), default=1) <= 1:

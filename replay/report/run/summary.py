@@ -84,6 +84,7 @@ def run_summary(result: RunResult) -> Document:
         facts=tuple(_facts(result, denied)),
         sections=(*summary_tables(result), steps),
     )
+    # Policies answer the question of a run, so only workloads give up rows.
     if (over := lines_over(screen)) > 0:
         return replace(screen, sections=(*summary_tables(result, MOST_WORKLOADS - over), steps))
     return screen
