@@ -34,33 +34,37 @@ class UnusableBodyError(Exception):
     """A body looked like an object and is not one. `str()` is the problem."""
 
 
-class Body(Struct, eq=False, dict=True):
+class Body(Struct, eq=False):
     """One body, decoded at the first use of `json` or `fault`.
 
-    `json` is None if there is no body or it is unusable: no JSON, nested too deep, or of another form. `fault` then says
-    why, as a sentence. `name` says which body it is, `request` or `response`. A text that begins like an object of the
-    kind counts as one without decoding (`shape`), because most bodies are never read. If such a body turns out to be
-    unusable, `json` raises `UnusableBodyError`. A `checked` body never does: it is decoded before its shape is reported.
+    A text that begins like an object of the kind counts as one without decoding (`shape`), because most bodies are never
+    read. If such a body turns out to be unusable, `json` raises `UnusableBodyError`. A `checked` body never does: it is
+    decoded before its shape is reported. `name` says which body it is, `request` or `response`.
     """
 
     text: str | None
     name: str = "response"
     checked: bool = False
-    _is_decoded: bool = False
+    _json: JSON = ...
+    _problem: str = ""
     _is_promised: bool = False
 
-    def __getattr__(self, attribute: str) -> JSON:
-        """Decode the body and set `json` and `fault`. Python asks here for an attribute that is not set."""
-        if attribute not in ("json", "fault"):
-            raise AttributeError(attribute)
-        self._is_decoded = True
-        body, problem = _usable(self.text) if self.text else (None, "")
-        self.fault: str = f"replay cannot use the {self.name} body: {problem}" if problem else ""
-        if not problem or not self._is_promised:
-            self.json: JSON = body
-        elif attribute == "json":
+    @property
+    def json(self) -> JSON:
+        """The decoded body, None if there is none or it is unusable: no JSON, nested too deep, or of another form."""
+        # `...` says that the text is not decoded yet. None is a possible body.
+        if self._json is ...:
+            self._json, self._problem = _usable(self.text) if self.text else (None, "")
+        if self._problem and self._is_promised:
             raise UnusableBodyError(self.fault)
-        return body if attribute == "json" else self.fault
+        return self._json
+
+    @property
+    def fault(self) -> str:
+        """The problem of an unusable body as a sentence, else empty."""
+        if self._json is ...:
+            self._json, self._problem = _usable(self.text) if self.text else (None, "")
+        return f"replay cannot use the {self.name} body: {self._problem}" if self._problem else ""
 
     @property
     def metadata(self) -> dict[str, JSON]:
@@ -71,7 +75,7 @@ class Body(Struct, eq=False, dict=True):
 
     def shape(self, kind: GroupVersionKind | None) -> BodyShape:
         """Return what the body is, for a request whose object is of `kind` (None: unknown)."""
-        if not self._is_decoded and not self.checked and self.text and kind and self.text.startswith(_beginning(kind)):
+        if self._json is ... and not self.checked and self.text and kind and self.text.startswith(_beginning(kind)):
             self._is_promised = True
             return BodyShape.OBJECT
         body = self.json

@@ -26,11 +26,11 @@ class Exchange:
     `resource` is the requested resource, `api_resource` what discovery says of it, and `parent_kind` its kind, None if neither discovery nor a body tells it.
     `kind` is the one that admission sees (`Scale` for `deployments/scale`). `succeeded` says that the API server
     answered with success, `is_connect` that admission sees a CONNECT. `concerns_parent` says that the bodies are the
-    object itself, and not the kind of a subresource. `dry_run` says that nothing was to be stored. `shape` is the form of
-    the response, compared with `kind`. It is known at the first use.
+    object itself, and not the kind of a subresource. `dry_run` says that nothing was to be stored.
     """
 
     __slots__ = (
+        "_shape",
         "api_resource",
         "concerns_parent",
         "dry_run",
@@ -41,11 +41,8 @@ class Exchange:
         "request",
         "resource",
         "response",
-        "shape",
         "succeeded",
     )
-
-    shape: BodyShape
 
     def __init__(self, record: RequestRecord, discovery: Discovery, *, checked: bool = False) -> None:
         """Look the resource up. An unknown resource gets its kind from the bodies. For `checked` see `Body`."""
@@ -65,6 +62,7 @@ class Exchange:
         # Only a deletion can ask for a dry run in its body, so that no other body is decoded for this.
         may_be_dry_run = "dryRun" in record.request_uri or record.verb in _DELETIONS
         self.dry_run = may_be_dry_run and is_dry_run(record.request_uri, record.verb, self.request)
+        self._shape: BodyShape | None = None
 
     def _kind_in_bodies(self) -> GroupVersionKind | None:
         """Return the kind that a body tells of a resource that discovery does not know."""
@@ -78,12 +76,12 @@ class Exchange:
         """The query of the request URI."""
         return query_of(self.record.request_uri)
 
-    def __getattr__(self, attribute: str) -> BodyShape:
-        """Set `shape`. Python asks here for an attribute that is not set."""
-        if attribute != "shape":
-            raise AttributeError(attribute)
-        self.shape = self.response.shape(self.kind)
-        return self.shape
+    @property
+    def shape(self) -> BodyShape:
+        """The form of the response, compared with the kind of the request."""
+        if self._shape is None:
+            self._shape = self.response.shape(self.kind)
+        return self._shape
 
 
 def is_dry_run(request_uri: str, verb: str, request: Body) -> bool:
