@@ -198,7 +198,7 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
     previous = {} if result.previous is None else {(e.policy, e.side): e for e in result.previous.promotions}
     columns = (
         Column("policy", Align.CODE),
-        Column("verdict", Align.SHORT),
+        Column("verdict"),
         Column("new denials", Align.NUMBER),
         Column("consequences", Align.NUMBER, optional=True),
         Column("trend", optional=True),
