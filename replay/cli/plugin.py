@@ -71,10 +71,15 @@ def plugin(
         )
         progress = files.enter_context(progress_on())
         triggered: Counter[str] = Counter()
+        unknown: Counter[str] = Counter()
         for line in plugin_results(name, config, cases or (), scenario, progress):
             target.write(orjson.dumps(line) + b"\n")
             made = line.get("generate", ())
-            triggered.update({"/".join(filter(None, map(each.get, ("policy", "rule")))) for each in made})
+            unknown.update({each["policy"] for each in made if "undetermined" in each})
+            known = (each for each in made if "undetermined" not in each)
+            triggered.update({"/".join(filter(None, map(each.get, ("policy", "rule")))) for each in known})
     if out is not None:
         for policy, requests in sorted(triggered.items()):
             typer.echo(f"{policy}: {requests:,} requests make or change other objects afterwards")
+        for policy, requests in sorted(unknown.items()):
+            typer.echo(f"{policy}: {requests:,} requests are undetermined, see `generate` of their lines")

@@ -80,6 +80,9 @@ def decide(
     if refused := engine.refused():
         yield {"load": refused}
     for case in cases:
+        if (unknown := case.unknown) is not None:
+            yield {"id": case.id, "undetermined": [f"{unknown.path}: {unknown.reason}"]}
+            continue
         yield {"id": case.id, **engine.results(case.mutating, case.validating)}
 
 

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from replay.json import JSON
-from replay.kube.attributes import Attributes, Operation, UserInfo
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 
 
 class PhaseRequests(Struct, frozen=True):
     """The AdmissionRequests of one request at the mutating and the validating webhook.
 
-    A phase that the request did not reach is None. `synthetic` marks a request that no log has.
+    A phase that the request did not reach is None. Objects and options of a logged request may be partly or wholly
+    unknown. `synthetic` marks a request that no log has.
     """
 
     id: str
     mutating: dict[str, JSON] | None
     validating: dict[str, JSON] | None
     synthetic: bool = False
+
+    @property
+    def unknown(self) -> Missing | None:
+        """The first unknown part of the requests."""
+        parts = map(unknown_part, filter(None, (self.mutating, self.validating)))
+        return next((part for part in parts if part is not None), None)
+
+
+def unknown_part(request: Mapping[str, JSON]) -> Missing | None:
+    """Return the first unknown part of an AdmissionRequest, or None if it is known as a whole."""
+    for part in map(request.get, ("object", "oldObject", "options")):
+        if isinstance(part, Missing):
+            return part
+        if isinstance(part, PartialObject):
+            return part.missing[0]
+    return None
 
 
 def attributes_of(request: JSON) -> Attributes:

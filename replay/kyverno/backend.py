@@ -33,7 +33,7 @@ from replay.kyverno.cluster import ListedCluster, Moment, requester_of
 from replay.kyverno.configuration import Configuration, configuration_of
 from replay.kyverno.explain import Policy as CELPolicy
 from replay.kyverno.explain import explained_cel, explained_generation, explained_result, explained_rules
-from replay.kyverno.looked_up import LookedUpLister, RuleText, looked_up
+from replay.kyverno.looked_up import LookedUpLister, RuleTexts, looked_up
 from replay.kyverno.naming import is_webhook_of_kyverno, rule_name
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.engine import Engine
@@ -97,8 +97,8 @@ class Kyverno:
                 self.refused.append(Refusal(str(each.get("kind")), str(each["metadata"].get("name")), refusal))
         of_rules = [each for each in taken if str(each.get("apiVersion")).partition("/")[0] != GROUP]
         self.policies = [each for each in of_rules if each.get("kind") in ("ClusterPolicy", "Policy")]
-        self._exceptions = [each for each in of_rules if each.get("kind") == "PolicyException"]
-        self.exceptions = PolicyExceptions(self._exceptions)
+        exceptions = [each for each in of_rules if each.get("kind") == "PolicyException"]
+        self.exceptions = PolicyExceptions(exceptions)
         self.entries = [each for each in taken if each.get("kind") == "GlobalContextEntry"]
         self._deleting = [policy_name(each) for each in taken if str(each.get("kind")).endswith(_DELETING)]
         self.cel_objects = [each for each in taken if each not in of_rules]
@@ -118,7 +118,7 @@ class Kyverno:
         self._looked_up = looked_up([*self.policies, *self.entries, *self.cel_objects])
         self.kinds_looked_up = frozenset(self.looked_up())
         self._made: IdentityMap[Discovery, RuleWebhook] = IdentityMap()
-        self._texts: dict[tuple[int, ...], RuleText] = {}
+        self.texts = RuleTexts(exceptions)
         self._behind: dict[tuple[int, str], list[RulePolicy]] = {}
 
     @property
@@ -199,13 +199,6 @@ class Kyverno:
             ]
         return self._behind[id(whole), path]
 
-    def text(self, policies: Sequence[RulePolicy]) -> RuleText:
-        """Return the text of these policies and of their exceptions, which tells which fields they read."""
-        key = tuple(map(id, policies))
-        if key not in self._texts:
-            self._texts[key] = RuleText((each.policy for each in policies), self._exceptions)
-        return self._texts[key]
-
     def backend(self, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> KyvernoBackend:
         """Return the backend for one request, with the objects of `lister` and the kinds of `discovery`."""
         return KyvernoBackend(self, lister, discovery, patchers)
@@ -274,7 +267,7 @@ class KyvernoBackend:
         deciding = [(policy, names) for policy in asked if (names := _rule_names(policy, phase))]
         if not deciding or (phase == "mutating" and request["operation"] not in ("CREATE", "UPDATE")):
             return WebhookAnswer(allowed=True)
-        parts = self._known_parts([policy for policy, _ in deciding], request)
+        parts = self._kyverno.texts.of([policy for policy, _ in deciding]).known_parts(request)
         if not isinstance(parts, Missing):
             answer = self._by_rules(webhook, phase, {**request, **parts})
             return None if answer.patch else answer
@@ -290,7 +283,7 @@ class KyvernoBackend:
         unknown: list[tuple[str, Missing]] = []
         shown: Mapping[str, JSON] = {}
         for policy, names in deciding:
-            parts = self._known_parts([policy], request)
+            parts = self._kyverno.texts.of([policy]).known_parts(request)
             if isinstance(parts, Missing):
                 unknown += [(name, parts) for name in names]
             else:
@@ -301,14 +294,6 @@ class KyvernoBackend:
             return WebhookAnswer(unknown=tuple(unknown))
         answer = self._by_rules(webhook, "validating", {**request, **shown}, known)
         return replace(answer, unknown=(*answer.unknown, *unknown))
-
-    def _known_parts(self, policies: Sequence[RulePolicy], request: Mapping[str, Any]) -> dict[str, JSON] | Missing:
-        """Return the objects and options without unknown parts, or an unknown part that one of the policies may read."""
-        text = self._kyverno.text(policies)
-        parts = {name: text.known(request[name]) for name in ("object", "oldObject", "options")}
-        if isinstance(parts["options"], Missing) and not text.reads("options"):
-            parts["options"] = None
-        return next((part for part in parts.values() if isinstance(part, Missing)), parts)
 
     def _answered(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer | Missing:
         decide = self._by_rules if _is_of_rules(webhook) else self._by_cel

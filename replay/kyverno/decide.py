@@ -10,6 +10,7 @@ from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admission_request import PhaseRequests
+from replay.kube.attributes import Missing
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
@@ -20,6 +21,7 @@ from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import GROUP
 from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWebhook, decided
 from replay.kyverno.cluster import ListedCluster, requester_of
+from replay.kyverno.looked_up import RuleTexts
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.engine import Engine
 from replay.kyverno.rules.exception import PolicyExceptions
@@ -29,7 +31,7 @@ from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import ERROR, PASS, GoPanicError, UndeterminedError
 from replay.kyverno.rules.validate_cel import matches_cel
-from replay.kyverno.rules.webhook import RuleAnswer, RuleWebhook, shown_rules
+from replay.kyverno.rules.webhook import RuleAnswer, RulePolicy, RuleWebhook, shown_rules
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.documents import Unreadable, split_documents
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
@@ -93,6 +95,7 @@ class _Decider:
             matches_conditions=_matches_conditions,
         )
         self._webhook = RuleWebhook(policies, self._discovery, engine, self._cluster.namespace) if policies else None
+        self._texts = RuleTexts(exceptions)
         self._cel = CELPolicies(objects, is_offline=True)
         self.refused = [
             *(f"failed to validate resource ({text})" for text in refusals if text is not None),
@@ -123,9 +126,12 @@ class _Decider:
     def _by_rules(self, webhook: RuleWebhook, case: PhaseRequests) -> dict[str, JSON]:
         phases: dict[str, JSON] = {}
         if case.mutating is not None:
-            phases["mutate"] = _phase(webhook.mutate(self._request(case.mutating)))
+            asked = self._asked(webhook, case.mutating, "mutate", "verifyImages")
+            answer = webhook.mutate(self._known(case.mutating, asked)) if asked else RuleAnswer(allowed=True)
+            phases["mutate"] = _phase(answer)
         if case.validating is not None:
-            answer = webhook.validate(self._request(case.validating))
+            asked = self._asked(webhook, case.validating, "validate", "verifyImages")
+            answer = webhook.validate(self._known(case.validating, asked)) if asked else RuleAnswer(allowed=True)
             for _, reason in answer.unknown:
                 raise UndeterminedError(reason)
             phases["validate"] = _phase(answer, with_results=True)
@@ -135,14 +141,18 @@ class _Decider:
 
     def _triggered(self, webhook: RuleWebhook, request: Mapping[str, Any]) -> Iterator[dict[str, JSON]]:
         """Yield the rules that make or change other objects after a request, with what they do. They decide nothing."""
-        try:
-            for policy, response in webhook.triggered(self._request(request)):
-                for rule in response.rules:
-                    if rule.status in (PASS, ERROR):
-                        key = "effect" if rule.status == PASS else "error"
-                        yield {"policy": policy.name, "rule": rule.name, key: rule.message}
-        except (UndeterminedError, GoPanicError) as error:
-            yield {"undetermined": str(error)}
+        for policy in self._asked(webhook, request, "generate", "mutate"):
+            if not policy.triggers:
+                continue
+            try:
+                response = webhook.engine.trigger(policy.policy, self._known(request, [policy]))
+            except (UndeterminedError, GoPanicError) as error:
+                yield {"policy": policy.name, "undetermined": str(error)}
+                continue
+            for rule in response.rules:
+                if rule.status in (PASS, ERROR):
+                    key = "effect" if rule.status == PASS else "error"
+                    yield {"policy": policy.name, "rule": rule.name, key: rule.message}
 
     def _by_cel(self, case: PhaseRequests) -> dict[str, JSON]:
         """Return the answers of cluster-wide CEL policies.
@@ -172,6 +182,18 @@ class _Decider:
     def _cel_request(self, request: Mapping[str, Any]) -> CELRequest:
         name = str(request.get("namespace") or "")
         return CELRequest(request, self._cluster.namespace(name) if name else None)
+
+    def _asked(self, webhook: RuleWebhook, request: Mapping[str, Any], *kinds: str) -> tuple[RulePolicy, ...]:
+        """Return the policies with rules of some kinds for a request, whatever its objects are."""
+        bare = {**request, "object": None, "oldObject": None, "options": None}
+        return webhook.is_for(self._request(bare), kinds)
+
+    def _known(self, request: Mapping[str, Any], policies: Sequence[RulePolicy]) -> Request:
+        """Return a request without its unknown parts. Raises UndeterminedError if one of the policies may read them."""
+        parts = self._texts.of(policies).known_parts(request)
+        if isinstance(parts, Missing):
+            raise UndeterminedError(f"{parts.path}: {parts.reason}")
+        return self._request({**request, **parts})
 
     def _request(self, request: Mapping[str, Any]) -> Request:
         resource, kind = as_map(request.get("resource")), as_map(request.get("kind"))

@@ -15,6 +15,7 @@ from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kyverno.rules.go_value import as_map
+from replay.kyverno.rules.webhook import RulePolicy
 from replay.kyverno.wildcard import matches_wildcard
 
 Kind = tuple[str, str]
@@ -135,6 +136,13 @@ class RuleText:
         """Return an object without its unknown fields, or `Missing` if a rule may read one of them."""
         return self._known(value.value, ()) if isinstance(value, PartialObject) else value
 
+    def known_parts(self, request: Mapping[str, Any]) -> dict[str, JSON] | Missing:
+        """Return the objects and options of a request without unknown parts, or an unknown part that a rule may read."""
+        parts = {name: self.known(request.get(name)) for name in ("object", "oldObject", "options")}
+        if isinstance(parts["options"], Missing) and not self.reads("options"):
+            parts["options"] = None
+        return next((part for part in parts.values() if isinstance(part, Missing)), parts)
+
     def _known(self, value: JSON, path: tuple[str, ...]) -> JSON | Missing:
         if isinstance(value, list):
             items = [self._known(each, path) for each in value]
@@ -157,6 +165,22 @@ class RuleText:
         if not path and name in _TYPE:
             return True
         return self._reads_specs or "metadata" in path or self.reads(*path, name)
+
+
+class RuleTexts:
+    """Texts of policies and of their exceptions, each read once."""
+
+    def __init__(self, exceptions: Sequence[Mapping[str, Any]]) -> None:
+        """`exceptions` are whole objects."""
+        self._exceptions = exceptions
+        self._made: dict[tuple[int, ...], RuleText] = {}
+
+    def of(self, policies: Sequence[RulePolicy]) -> RuleText:
+        """Return the text of these policies, which tells which fields they read."""
+        key = tuple(map(id, policies))
+        if key not in self._made:
+            self._made[key] = RuleText((each.policy for each in policies), self._exceptions)
+        return self._made[key]
 
 
 def _without_messages(value: JSON, *, drops_lists: bool = False) -> JSON:

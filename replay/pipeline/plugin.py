@@ -18,13 +18,12 @@ from msgspec.structs import replace
 from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.resource_quota.plugin import ResourceQuota
 from replay.admission.builtin.run import PhaseResult, PluginResult, ask
-from replay.admission.webhook.answer import admission_request
+from replay.admission.webhook.answer import partial_request
 from replay.audit.ingest import Progress
 from replay.case.plugin import PluginWorld, configured_plugin, read_config
 from replay.errors import ManifestError, ReplayError
 from replay.json import JSON
 from replay.kube.admission_request import PhaseRequests, attributes_of
-from replay.kube.attributes import Missing
 from replay.kube.engine_policy import ENGINES, function_of
 from replay.pipeline.forensic.past import Chosen, past_job
 from replay.pipeline.log import store_of
@@ -48,30 +47,19 @@ Requests that are allowed and unchanged may have no line. Raises ManifestError f
 def _engine_results(
     name: str, config: Path, cases: Sequence[Path], scenario: Scenario, progress: Progress
 ) -> Iterator[dict[str, JSON]]:
-    """Yield the result lines of an engine in the order of the requests, those with unknown parts at the end.
-
-    Raise ReplayError for unusable input.
-    """
+    """Yield the result lines of an engine in the order of the requests. Raise ReplayError for unusable input."""
     decide: EngineDecider = function_of(_DECIDERS[name])
     cluster = [dict(obj) for obj in read_snapshot(scenario.cluster)] if scenario.cluster is not None else []
-    unknown: list[dict[str, JSON]] = []
-    recorded = recorded_cases(logged_requests(scenario, progress), unknown) if _has_log(scenario) else ()
+    recorded = recorded_cases(logged_requests(scenario, progress)) if _has_log(scenario) else ()
     given = (case for path in cases for case in engine_cases(path))
     yield from decide(config, chain(recorded, given), cluster)
-    yield from unknown
 
 
-def recorded_cases(requests: Iterable[LoggedRequest], unknown: list[dict[str, JSON]]) -> Iterator[PhaseRequests]:
-    """Yield the requests of a log as cases. Requests with an unknown part become result lines in `unknown`."""
+def recorded_cases(requests: Iterable[LoggedRequest]) -> Iterator[PhaseRequests]:
+    """Yield the requests of a log as cases. Their objects and options may be partly unknown."""
     for each in in_order(requests, by_receipt=False):
-        audit_id = each.request.record.audit_id
-        mutating = admission_request(each.original)
-        validating = admission_request(each.validated) if each.validated is not None else None
-        if isinstance(mutating, Missing) or isinstance(validating, Missing):
-            gaps = [gap for gap in (mutating, validating) if isinstance(gap, Missing)]
-            unknown.append({"id": audit_id, "undetermined": [f"{gaps[0].path}: {gaps[0].reason}"]})
-            continue
-        yield PhaseRequests(audit_id, mutating, validating)
+        validating = partial_request(each.validated) if each.validated is not None else None
+        yield PhaseRequests(each.request.record.audit_id, partial_request(each.original), validating)
 
 
 def _has_log(scenario: Scenario) -> bool:

@@ -122,8 +122,42 @@ def test_an_engine_lists_the_requests_of_a_log_that_trigger_its_rules(tmp_path: 
     ]
     lines = run(tmp_path, "kyverno", GENERATING, events, [case("c")])
     made = {name: [{"policy": "p", "rule": "r", "effect": f"makes ConfigMap n/cm-{name} afterwards"}] for name in "ac"}
+    gap = "object.metadata.generateName: the request body has another kind than the resource"
+    unknown = [{"policy": "p", "undetermined": gap}]
     got = [(line["id"][-1], line.get("generate"), "undetermined" in line) for line in lines]
-    assert got == [("1", made["a"], False), ("3", None, False), ("c", made["c"], False), ("2", None, True)]
+    assert got == [("1", made["a"], False), ("2", unknown, False), ("3", None, False), ("c", made["c"], False)]
+
+
+DENYING = """
+{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [KIND], operations: [DELETE]}}]},
+  validate: {failureAction: Enforce, message: m, deny: {conditions: {all: [{key: "{{ request.oldObject.metadata.FIELD }}", operator: Equals, value: a}]}}}}]}}
+"""
+CEL_DENYING = """
+{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: p}, spec: {
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [KIND], operations: [DELETE]}]},
+  validations: [{expression: "oldObject.metadata.FIELD != 'a'"}]}}
+"""
+VERSION = "oldObject.metadata.resourceVersion: the response of the deletion has a new resourceVersion, not that of the object before it"
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind", "field", "allowed", "unknown"),
+    [
+        (DENYING, "Pod", "name", False, None),
+        (DENYING, "Pod", "resourceVersion", None, [VERSION]),
+        (DENYING, "Secret", "resourceVersion", True, None),
+        (CEL_DENYING, "pods", "name", False, None),
+        (CEL_DENYING, "pods", "resourceVersion", None, [f"policy p: {VERSION}"]),
+        (CEL_DENYING, "secrets", "resourceVersion", True, None),
+    ],
+)
+def test_only_what_a_policy_reads_makes_a_request_undetermined(
+    tmp_path: Path, policy: str, kind: str, field: str, *, allowed: bool | None, unknown: list[str] | None
+) -> None:
+    text = policy.replace("KIND", kind).replace("FIELD", field)
+    [line] = run(tmp_path, "kyverno", text, [event(1, "delete", pod("a"), 200)])
+    phase = line.get("validate") or line.get("validateCEL") or {}
+    assert (phase.get("allowed"), line.get("undetermined")) == (allowed, unknown)
 
 
 def test_what_is_no_object_of_its_kind_is_undetermined(tmp_path: Path) -> None:

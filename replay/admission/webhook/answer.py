@@ -17,8 +17,9 @@ from replay.go.format import quote
 from replay.go.time import duration_text
 from replay.json import JSON
 from replay.kcp.annotation import shown_to_webhook
+from replay.kube.admission_request import unknown_part
 from replay.kube.admissionregistration import Webhook
-from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.attributes import Attributes, Missing
 
 CALL_ANNOTATIONS: Final = ("mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/")
 """Prefixes of the audit annotations that the server writes about each call of a mutating webhook."""
@@ -98,12 +99,15 @@ def webhook_request(attributes: Attributes, invocation: WebhookInvocation) -> JS
 
 def admission_request(attributes: Attributes) -> dict[str, JSON] | Missing:
     """Return the AdmissionRequest for the kind and resource of the request itself, or an unknown part of it."""
-    parts = (attributes.object, attributes.old_object, attributes.options)
-    for part in parts:
-        if isinstance(part, Missing):
-            return part
-        if isinstance(part, PartialObject):
-            return part.missing[0]
+    request = partial_request(attributes)
+    return unknown_part(request) or request
+
+
+def partial_request(attributes: Attributes) -> dict[str, JSON]:
+    """Return the AdmissionRequest for the kind and resource of the request itself.
+
+    Its objects and options may be partly or wholly unknown.
+    """
     kind, resource = attributes.kind._asdict(), attributes.resource._asdict()
     request: dict[str, Any] = {
         "kind": kind,

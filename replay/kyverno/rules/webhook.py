@@ -75,6 +75,12 @@ class RulePolicy:
         return any(map(enforces, [*actions, *(each.get("action") for each in overrides)]))
 
     @property
+    def triggers(self) -> bool:
+        """Whether a rule of the policy makes or changes other objects after a request."""
+        rules = self.spec.get("rules") or ()
+        return any(rule.get("generate") or as_map(rule.get("mutate")).get("targets") is not None for rule in rules)
+
+    @property
     def emits_warning(self) -> bool:
         """Whether it warns about audited violations."""
         return self.spec.get("emitWarning") is True
@@ -158,9 +164,10 @@ class RuleWebhook:
         made.policies, made.engine, made.namespaces = list(policies), engine, namespaces
         return made
 
-    def is_for(self, request: Request) -> tuple[RulePolicy, ...]:
-        """Return the policies with rules for the resource and namespace of a request."""
-        kinds = ("mutate", "validate", "verifyImages")
+    def is_for(
+        self, request: Request, kinds: Sequence[str] = ("mutate", "validate", "verifyImages")
+    ) -> tuple[RulePolicy, ...]:
+        """Return the policies with rules of some kinds for the resource and namespace of a request."""
         return tuple(dict.fromkeys(each for kind in kinds for each in self._candidates(kind, request)))
 
     def _candidates(self, kind: str, request: Request) -> list[RulePolicy]:
@@ -311,8 +318,9 @@ class RuleWebhook:
 
     def triggered(self, request: Request) -> Iterator[tuple[RulePolicy, PolicyResponse]]:
         """Yield the results of all policies with rules that create or change other objects after the request."""
-        for each in dict.fromkeys((*self._candidates("generate", request), *self._candidates("mutate", request))):
-            yield each, self.engine.trigger(each.policy, request)
+        for each in self.is_for(request, ("generate", "mutate")):
+            if each.triggers:
+                yield each, self.engine.trigger(each.policy, request)
 
     def _refuse_image_verification(self, request: Request) -> None:
         """Raise UndeterminedError if images would be verified."""
