@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from replay.gatekeeper.cel_template import CELTemplate, CELTemplateError
 from replay.gatekeeper.rego.ast import Module, Ref, Scalar, Var, reference_text
-from replay.gatekeeper.rego.lexer import RegoError
-from replay.gatekeeper.rego.parser import UnsupportedRegoError, parse_module
+from replay.gatekeeper.rego.lexer import RegoError, UnsupportedRegoError
+from replay.gatekeeper.rego.parser import parse_module
 from replay.gatekeeper.rego.program import Program, SourceModule
 from replay.gatekeeper.rego.type_check import HOOK
 from replay.json import JSON

@@ -29,9 +29,8 @@ from replay.gatekeeper.rego.ast import (
     Term,
     Var,
 )
-from replay.gatekeeper.rego.lexer import RegoError
-from replay.gatekeeper.rego.order import Bound, needs, ordered, undeclared_in_template
-from replay.gatekeeper.rego.parser import UnsupportedRegoError
+from replay.gatekeeper.rego.lexer import RegoError, UnsupportedRegoError
+from replay.gatekeeper.rego.order import Bound, needs, ordered, replaced_path, undeclared_in_template, unsupported_with
 from replay.gatekeeper.rego.runtime import CONSTANT, SCANNED, SMALL, SMALL_FAMILIES
 
 _LOOPS = 17
@@ -207,18 +206,12 @@ class FunctionWriter:
 
     def _with(self, target: Term, value: Term) -> None:
         term = self.value(value)
-        if isinstance(target, Ref) and isinstance(target.head, Var) and target.head.name in ("input", "data"):
-            path = [operand.value for operand in target.operands if isinstance(operand, Scalar)]
-            if len(path) == len(target.operands) and (target.head.name == "input" or path[:1] == ["inventory"]):
-                name = self.fresh("c")
-                self.line(
-                    f"{name} = replaced({self.context[-1]}, {target.head.name!r}, {self.names.constant(path)}, {term})"
-                )
-                self.context.append(name)
-                return
-        raise UnsupportedRegoError(
-            getattr(target, "line", 1), "`with` on something other than input or data.inventory", self.file
-        )
+        if (place := replaced_path(target)) is None:
+            raise unsupported_with(target, self.file)
+        root, path = place
+        name = self.fresh("c")
+        self.line(f"{name} = replaced({self.context[-1]}, {root!r}, {self.names.constant(path)}, {term})")
+        self.context.append(name)
 
     def _some_in(self, expression: SomeIn) -> None:
         collection = self.value(expression.collection)
@@ -326,13 +319,24 @@ class FunctionWriter:
         return f"same({self.context[-1]}, {left}, {right})"
 
     def _relation(self, term: Infix) -> str:
-        left, right = self.value(term.left), self.value(term.right)
+        left, right = self.values(term.left, term.right)
         if term.operator in ("==", "!="):
             condition = self._equal(left, right, term.left, term.right)
             return condition if term.operator == "==" else f"not {condition}"
         return f"order({self.context[-1]}, {left}, {right}) {_RELATIONS[term.operator]} 0"
 
     # Terms
+
+    def values(self, *terms: Any) -> list[str]:
+        """Return the code of the values of terms. A term comes after another that binds its variables."""
+        found: dict[int, str] = {}
+        left = list(range(len(terms)))
+        while left:
+            ready = (place for place in left if needs(terms[place], self.bound, self.bound) is not None)
+            place = next(ready, left[0])
+            found[place] = self.value(terms[place])
+            left.remove(place)
+        return [found[place] for place in range(len(terms))]
 
     def value(self, term: Any) -> str:
         """Return the code of a term's value. If it is undefined, the code before it continues with the next turn."""
@@ -355,20 +359,21 @@ class FunctionWriter:
             case Infix(operator="==" | "!=" | "<" | "<=" | ">" | ">="):
                 return self._assigned(self._relation(term))
             case Infix():
-                arguments = [self.value(term.left), self.value(term.right)]
+                arguments = self.values(term.left, term.right)
                 self._takes(_OPERATORS[term.operator], (term.left, term.right), arguments)
                 name = self._defined(f"{self.names.builtin(_OPERATORS[term.operator])}({', '.join(arguments)})")
                 self.line(f"{self.context[-1]}.made({name})")
                 return name
             case Membership():
-                collection, value = self.value(term.collection), self.value(term.value)
                 if term.key is None:
+                    collection, value = self.values(term.collection, term.value)
                     return self._assigned(f"is_member({self.context[-1]}, {value}, {collection})")
-                return self._assigned(f"has_entry({self.value(term.key)}, {value}, {collection})")
+                collection, key, value = self.values(term.collection, term.key, term.value)
+                return self._assigned(f"has_entry({key}, {value}, {collection})")
             case ArrayTerm():
-                return self._holding(f"[{', '.join([self.value(item) for item in term.items])}]", term.items)
+                return self._holding(f"[{', '.join(self.values(*term.items))}]", term.items)
             case SetTerm():
-                items = [self.value(item) for item in term.items]
+                items = self.values(*term.items)
                 self._takes("", term.items, items)
                 return self._holding(f"Set([{', '.join(items)}])", term.items)
             case ObjectTerm():
@@ -471,10 +476,8 @@ class FunctionWriter:
             if arity not in (len(term.arguments), -1):
                 raise RegoError(term.line, f"{name}: arity mismatch", "rego_type_error", self.file)
             is_of_input = name == "object.get" and self._reads_one_key(term)
-            arguments = [
-                f"{self.context[-1]}.input" if is_of_input and place == 0 else self.value(argument)
-                for place, argument in enumerate(term.arguments)
-            ]
+            arguments = [f"{self.context[-1]}.input"] if is_of_input else []
+            arguments += self.values(*term.arguments[len(arguments) :])
             if name == "walk":
                 item = self.fresh()
                 self.loop(f"for {item} in {self.names.builtin(name)}({self.context[-1]}, {arguments[0]}):")
@@ -496,7 +499,7 @@ class FunctionWriter:
             said = f"has arity {expected}, got {count} argument{'' if count == 1 else 's'}"
             raise RegoError(term.line, f"function data.{'.'.join(path)} {said}", "rego_type_error", self.file)
         self.names.uses.add(path)
-        arguments = [self.value(argument) for argument in term.arguments]
+        arguments = self.values(*term.arguments)
         return self._defined(f"f{number}({', '.join([self.context[-1], *arguments])})")
 
     def _reads_one_key(self, term: Call) -> bool:

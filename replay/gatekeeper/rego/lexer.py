@@ -94,6 +94,14 @@ class RegoError(Exception):
         self.place = (file, line)
 
 
+class UnsupportedRegoError(RegoError):
+    """Rego that OPA accepts but that is not supported here."""
+
+    def __init__(self, line: int, message: str, file: str = "template") -> None:
+        """Name the unsupported feature and its position."""
+        super().__init__(line, message, "unsupported", file)
+
+
 class SeveralRegoError(RegoError):
     """Several errors in the order of their places. OPA reports ten at most."""
 
@@ -231,7 +239,7 @@ def _template(text: str, at: int, quote: str, line: int, file: str) -> tuple[tup
 
 def _closing(text: str, at: int, line: int, file: str) -> int:
     """Return the index of the brace that closes the one at `at`."""
-    depth = 0
+    depth, start = 0, at
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
@@ -240,5 +248,6 @@ def _closing(text: str, at: int, line: int, file: str) -> int:
         depth += (value == "{") - (value == "}")
         if depth == 0:
             return at
-        at = match.end()
+        inner = line + text.count("\n", start, at)
+        at = _template(text, match.end(), value[1], inner, file)[1] if value[0] == "$" else match.end()
     raise RegoError(line, "non-terminated string", file=file)

@@ -30,7 +30,7 @@ from replay.gatekeeper.rego.ast import (
     Term,
     Var,
 )
-from replay.gatekeeper.rego.lexer import RegoError
+from replay.gatekeeper.rego.lexer import RegoError, UnsupportedRegoError
 from replay.gatekeeper.rego.scope import variables_of
 
 Bound = frozenset[str]
@@ -61,12 +61,31 @@ def _unsafe(waiting: list[Literal_], bound: Bound, file: str) -> RegoError:
     for literal in waiting:
         if undeclared := undeclared_in_template(literal, bound):
             return RegoError(literal.line, f"var {undeclared} is undeclared", "rego_compile_error", file)
+        for with_ in literal.modifiers:
+            if replaced_path(with_.target) is None:
+                return unsupported_with(with_.target, file)  # its value is the name of a function, not a variable
     literal = waiting[0]
     names = [name for name in all_variables(literal) if name not in bound]
     name = names[0].split("#")[0] if names else "_"
     return RegoError(
         literal.line, f"var {'_' if name.startswith('$') else name} is unsafe", "rego_unsafe_var_error", file
     )
+
+
+def unsupported_with(target: Term, file: str) -> UnsupportedRegoError:
+    """Return the error for a `with` whose target is not supported."""
+    line = getattr(target, "line", 1)
+    return UnsupportedRegoError(line, "`with` on something other than input or data.inventory", file)
+
+
+def replaced_path(target: Term) -> tuple[str, list[Any]] | None:
+    """Return the root and the path that a `with` replaces, or None if its target is not supported."""
+    if not isinstance(target, Ref) or not isinstance(target.head, Var):
+        return None
+    path = [operand.value for operand in target.operands if isinstance(operand, Scalar)]
+    root = target.head.name
+    is_known = root == "input" or (root == "data" and path[:1] == ["inventory"])
+    return (root, path) if is_known and len(path) == len(target.operands) else None
 
 
 def binds(literal: Literal_, bound: Bound, outside: Bound, arities: Any) -> Bound | None:
@@ -171,12 +190,29 @@ def needs(term: Any, bound: Bound, outside: Bound) -> Bound | None:
 
 
 def _all(parts: Any, bound: Bound, outside: Bound) -> Bound | None:
+    # OPA evaluates the calls among them first (`expandExpr`).
+    calls = [part for part in parts if isinstance(part, Call | Infix | Membership)]
+    first = _in_any_order(calls, bound, outside)
+    if first is None:
+        return None
+    others = [part for part in parts if not isinstance(part, Call | Infix | Membership)]
+    second = _in_any_order(others, bound | first, outside)
+    return None if second is None else first | second
+
+
+def _in_any_order(left: list[Any], bound: Bound, outside: Bound) -> Bound | None:
     found: Bound = frozenset()
-    for part in parts:
-        more = needs(part, bound | found, outside)
-        if more is None:
+    while left:
+        waiting = []
+        for part in left:
+            outputs = needs(part, bound | found, outside)
+            if outputs is None:
+                waiting.append(part)
+            else:
+                found |= outputs
+        if len(waiting) == len(left):
             return None
-        found |= more
+        left = waiting
     return found
 
 

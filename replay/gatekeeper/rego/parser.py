@@ -20,8 +20,8 @@ from replay.gatekeeper.rego.ast import (
     Var,
     With,
 )
-from replay.gatekeeper.rego.lexer import RegoError, tokens
-from replay.gatekeeper.rego.term_parser import TermParser
+from replay.gatekeeper.rego.lexer import RegoError, UnsupportedRegoError, tokens
+from replay.gatekeeper.rego.term_parser import RESERVED, TermParser
 
 _FUTURE = frozenset({"in", "every", "contains", "if", "not"})
 
@@ -31,15 +31,7 @@ def parse_module(text: str, *, is_v1: bool = False, file: str = "template") -> M
     try:
         return _ModuleParser(text, file, is_v1=is_v1).module()
     except RecursionError:
-        raise RegoError(1, "the text is nested too deeply", file=file) from None
-
-
-class UnsupportedRegoError(RegoError):
-    """Rego that OPA accepts but that is not supported here."""
-
-    def __init__(self, line: int, message: str, file: str = "template") -> None:
-        """Name the unsupported feature and its position."""
-        super().__init__(line, message, "unsupported", file)
+        raise UnsupportedRegoError(1, "the text is nested too deeply", file) from None
 
 
 class _ModuleParser(TermParser):
@@ -91,7 +83,10 @@ class _ModuleParser(TermParser):
             unknown = set(path[2:]) - _FUTURE
             if unknown or len(path) > 3:
                 raise self.error(f"unexpected keyword, must be one of {sorted(_FUTURE)}", line)
-            self.keywords |= set(path[2:]) or (_FUTURE - {"not"})
+            # An import of `not` imports all keywords.
+            self.keywords |= _FUTURE if "not" in path else set(path[2:]) or _FUTURE - {"not"}
+            if "every" in self.keywords:
+                self.keywords.add("in")
             return Import(path, alias, line)
         if path == ("rego", "v1"):
             self.keywords |= _FUTURE - {"not"}
@@ -112,7 +107,8 @@ class _ModuleParser(TermParser):
             return [Rule(head, (), is_default=True)]
         head = self._head()
         line = self.token.line
-        if "if" in self.keywords and self.accept_word("if"):
+        is_next_rule = self.starts_reference() and (head.value is not None or head.is_set)
+        if "if" in self.keywords and not is_next_rule and self.accept_word("if"):
             body = self._braced_body() if self.kind == "{" and self._is_body() else (self.literal(),)
             rule = Rule(head, body)
         elif self.kind == "{":
@@ -133,7 +129,7 @@ class _ModuleParser(TermParser):
         line = self.token.line
         rule = Rule(rule.head, rule.body, otherwise=self._else_rules(head))
         is_constant = isinstance(head.key, Scalar)
-        if rule.otherwise is not None and head.key is not None and not (is_constant and self.is_v1):
+        if rule.otherwise is not None and head.key is not None and not (is_constant and self.is_v1 and not head.is_set):
             where = "multi-value rules" if head.is_set or is_constant else "rules with variables in head"
             raise self.error(f"else keyword cannot be used on {where}", line)
         found = [rule]
@@ -153,6 +149,8 @@ class _ModuleParser(TermParser):
         place = self.place
         try:
             self._braced_body()
+        except UnsupportedRegoError:
+            raise
         except RegoError:
             return False
         finally:
@@ -179,35 +177,30 @@ class _ModuleParser(TermParser):
 
     def _head(self) -> Head:
         line = self.token.line
+        if (self.token.text in RESERVED or self.token.text in self.keywords) and not self.starts_reference():
+            raise self.error(f"{self.token.text} keyword cannot be used for rule name")
         name = [self.name()]
         key: Term | None = None
         arguments: tuple[Term, ...] | None = None
-        while True:
-            if self.kind == "." and not self.token.is_spaced:
-                self.next()
+        while self.kind in (".", "[") and not self.token.is_spaced:
+            if key is not None:
+                raise UnsupportedRegoError(line, "rule heads with a part after a variable", self.file)
+            if self.next().kind == ".":
                 name.append(self.name())
-            elif self.kind == "[" and not self.token.is_spaced:
-                if key is not None:
-                    raise UnsupportedRegoError(line, "rule heads with more than one variable part", self.file)
-                self.next()
+            else:
                 key = self.expression()
                 self.expect("]")
-                if (
-                    self.kind in ("[", ".")
-                    and not self.token.is_spaced
-                    and isinstance(key, Scalar)
-                    and isinstance(key.value, str)
-                ):
+                is_more = self.kind in ("[", ".", "(") and not self.token.is_spaced
+                is_set = "contains" in self.keywords and self.is_word("contains")
+                if (is_more or is_set) and isinstance(key, Scalar) and isinstance(key.value, str):
                     name.append(key.value)
                     key = None
-            else:
-                break
-        if self.kind == "." and key is not None:
-            raise UnsupportedRegoError(line, "rule heads with more than one variable part", self.file)
         if self.kind == "(" and not self.token.is_spaced:
             self.next()
             arguments = tuple(self.terms_until(")")) or None  # without arguments it is a rule like any other
-        if key is None and arguments is None and "contains" in self.keywords and self.accept_word("contains"):
+        if arguments is None and "contains" in self.keywords and self.accept_word("contains"):
+            if key is not None:
+                raise UnsupportedRegoError(line, "rule heads with `contains` after a variable", self.file)
             return Head(tuple(name), line, None, self.expression(), None, is_set=True)
         value: Term | None = None
         is_assigned = self.kind == ":="
@@ -244,11 +237,11 @@ class _ModuleParser(TermParser):
     def literal(self) -> Literal_:
         """Return one literal with its modifiers."""
         line = self.token.line
-        is_negated = False
         expression: Term | SomeDeclaration | SomeIn | Every | NegatedBody
-        if self.is_word("not") and self.peek().kind not in (".", "=", ":=", "[") and self._is_negation():
-            self.next()
-            is_negated = True
+        if self.starts_reference():
+            self.reference_start = self.token
+            return Literal_(self.statement(), line, modifiers=self._modifiers())
+        is_negated = self.accept_word("not")
         if is_negated and self.kind == "{" and "not" in self.keywords:
             return Literal_(NegatedBody(self._braced_body()), line, modifiers=self._modifiers())
         if not is_negated and self.is_word("some") and self.peek().kind != "(":
@@ -258,9 +251,6 @@ class _ModuleParser(TermParser):
         else:
             expression = self.statement()
         return Literal_(expression, line, is_negated, self._modifiers())
-
-    def _is_negation(self) -> bool:
-        return self.peek().kind != "(" or self.peek().is_spaced
 
     def statement(self) -> Term:
         """Return a term, or two terms joined by `=` or `:=`."""
@@ -281,7 +271,7 @@ class _ModuleParser(TermParser):
 
     def _modifiers(self) -> tuple[With, ...]:
         found: list[With] = []
-        while self.is_word("with"):
+        while self.is_word("with") and not self.starts_reference():
             self.next()
             target = self.term()
             if not self.accept_word("as"):

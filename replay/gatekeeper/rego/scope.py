@@ -36,7 +36,7 @@ from replay.gatekeeper.rego.ast import (
     With,
     reference_text,
 )
-from replay.gatekeeper.rego.lexer import RegoError
+from replay.gatekeeper.rego.lexer import RegoError, UnsupportedRegoError
 
 Names = dict[str, str]
 _ARGUMENT = "argument"
@@ -76,6 +76,8 @@ class Scope:
                     declared[name] = _ARGUMENT
             if any(isinstance(each, Ref) and reference_text(each.head) == "input" for each in head.arguments):
                 raise RegoError(head.line, "var input is unsafe", "rego_unsafe_var_error", self.file)
+            if any(isinstance(each, TemplateString) for each in head.arguments):
+                raise UnsupportedRegoError(head.line, "template strings as arguments of a rule", self.file)
             arguments = tuple(self.term(argument, names) for argument in head.arguments)
         otherwise = None if rule.otherwise is None else self.rule(rule.otherwise)
         body, names = self.body(rule.body, names, declared, used=(head.key, head.value))

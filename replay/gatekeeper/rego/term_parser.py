@@ -18,13 +18,13 @@ from replay.gatekeeper.rego.ast import (
     Var,
 )
 from replay.gatekeeper.rego.builtins.operand import scalar_type
-from replay.gatekeeper.rego.lexer import RegoError, Token, tokens
+from replay.gatekeeper.rego.lexer import RegoError, Token, UnsupportedRegoError, tokens
 from replay.gatekeeper.rego.value import number_of
 
 _LEVELS = (frozenset({"|"}), frozenset({"&"}), frozenset({"+", "-"}), frozenset({"*", "/", "%"}))
 _RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _CONSTANTS = {"true": True, "false": False, "null": None}
-_RESERVED = frozenset({"as", "default", "else", "import", "package", "not", "with", "null", "true", "false", "some"})
+RESERVED = frozenset({"as", "default", "else", "import", "package", "not", "with", "null", "true", "false", "some"})
 _DEPTH = 200
 
 
@@ -37,6 +37,10 @@ class TermParser:
         self.all = _without_newlines(found)
         self.place = 0
         self.keywords: set[str] = set()
+        self.reference_start: Token | None = None
+        """Last token that is the first part of a reference that starts a literal. There it can be a keyword."""
+        # Arrays, sets and objects by their place, with the place after them: backtracking would read them again.
+        self._read: dict[int, tuple[Term, int]] = {}
         self._wildcards = 0
         self._depth = 0
         # Backtracking re-reads tokens. The limit stops nested texts for which that grows exponentially.
@@ -65,7 +69,7 @@ class TermParser:
         """Consume the next token."""
         self._steps -= 1
         if self._steps < 0:
-            raise self.error("the text is nested too deeply")
+            raise UnsupportedRegoError(self.token.line, "the text is nested too deeply", self.file)
         token = self.all[self.place]
         self.place = min(self.place + 1, len(self.all) - 1)
         return token
@@ -88,6 +92,10 @@ class TermParser:
             return False
         self.next()
         return True
+
+    def starts_reference(self) -> bool:
+        """Return whether a name is the first part of a reference. Then it can also be a keyword."""
+        return self.kind == "name" and self.peek().kind in (".", "[") and not self.peek().is_spaced
 
     def expect(self, kind: str) -> Token:
         """Consume a token of this kind. Raises RegoError for another."""
@@ -121,6 +129,8 @@ class TermParser:
             self.next()
             try:
                 value = self.relation()
+            except UnsupportedRegoError:
+                raise
             except RegoError:
                 self.place, self._depth = place, depth
                 return left
@@ -128,15 +138,16 @@ class TermParser:
                 self.place = place
                 return left
             left = Membership(left, value, self.relation(), line)
-        while self.accept_word("in"):
+        while not self.starts_reference() and self.accept_word("in"):
             left = Membership(None, left, self.relation(), line)
         return left
 
     def relation(self) -> Term:
         """Return a term without `in`."""
+        line = self.token.line
         self._depth += 1
         if self._depth > _DEPTH:
-            raise self.error("the expression is nested too deeply")
+            raise UnsupportedRegoError(line, "the expression is nested too deeply", self.file)
         left = self._operation(0)
         while self.kind in _RELATIONS:
             token = self.next()
@@ -169,12 +180,14 @@ class TermParser:
                 return TemplateString(
                     tuple(part if isinstance(part, str) else self._embedded(part) for part in token.parts), line
                 )
-            case "[":
-                self.next()
-                return self._finished(self._array(line))
-            case "{":
-                self.next()
-                return self._finished(self._braces(line))
+            case "[" | "{":
+                place = self.place
+                if place not in self._read:
+                    self.next()
+                    found = self._array(line) if token.kind == "[" else self._braces(line)
+                    self._read[place] = found, self.place
+                found, self.place = self._read[place]
+                return self._finished(found)
             case "(":
                 self.next()
                 inner = self.expression()
@@ -187,22 +200,26 @@ class TermParser:
     def _embedded(self, part: object) -> Term:
         assert isinstance(part, tuple)
         text, line = part
-        outer = self.all, self.place
-        self.all, self.place = _without_newlines(tokens(text, self.file, line)), 0
+        outer = self.all, self.place, self._read
+        self.all, self.place, self._read = _without_newlines(tokens(text, self.file, line)), 0, {}
         try:
             found = self.expression()
+            if self.is_word("with"):
+                raise UnsupportedRegoError(self.token.line, "`with` in a template string", self.file)
             if self.kind != "end":
                 raise self.error("expected } to end template string expression")
         finally:
-            self.all, self.place = outer
+            self.all, self.place, self._read = outer
         return found
 
     def _named(self, token: Token) -> Term:
         line = token.line
-        if token.text in _CONSTANTS:
+        is_name = token is self.reference_start
+        if token.text in _CONSTANTS and not is_name:
             self.next()
-            return Scalar(_CONSTANTS[token.text], line)
-        if token.text in _RESERVED or (token.text in self.keywords and token.text not in ("contains", "not")):
+            return self._finished(Scalar(_CONSTANTS[token.text], line))
+        is_keyword = token.text in RESERVED or (token.text in self.keywords and token.text not in ("contains", "not"))
+        if is_keyword and not is_name:
             raise self.error(f"unexpected {token.text} keyword")
         self.next()
         if token.text == "set" and self.kind == "(" and self.peek().kind == ")":
@@ -293,6 +310,8 @@ class TermParser:
                 return Comprehension(
                     "array" if end == "]" else "set" if key is None else "object", key, value, body, line
                 )
+        except UnsupportedRegoError:
+            raise
         except RegoError:
             pass
         self.place, self._depth = place, depth

@@ -120,6 +120,29 @@ def test_refusals_in_the_words_of_opa(rego: str, error: str | None) -> None:
     assert _answer({"rego": "package template\n" + rego, "input": {}}) == want
 
 
+@pytest.mark.parametrize(
+    ("rego", "reason"),
+    [
+        ('p[q].r = 1 { q := "a" }', "rule heads with a part after a variable"),
+        ('p[q][r] = 1 { q := "a"; r := "b" }', "rule heads with a part after a variable"),
+        (
+            'import future.keywords\np[q] contains "b" if { q := "a" }',
+            "rule heads with `contains` after a variable",
+        ),
+        (
+            'import future.keywords\np { every v in [1] { v == 1 }; x := $"{input.a with input as {}}"; x }',
+            "`with` in a template string",
+        ),
+        ('f($"{x}") = 1 { x := "a" }\np { f("a") }', "template strings as arguments of a rule"),
+        ("f(_) = 2\np { f([1], 1) with f as count }", "`with` on something other than input or data.inventory"),
+        (f"p {{ x := {'[' * 300}1{']' * 300}; x }}", "nested too deeply"),
+    ],
+)
+def test_forms_that_are_not_supported(rego: str, reason: str) -> None:
+    source = {"rego": f'package template\n{rego}\nviolation[{{"msg": "m"}}] {{ true }}'}
+    assert reason in template_of(_template(source)).unsupported
+
+
 _UNDECLARED = "2: rego_compile_error: var {} is undeclared"
 
 
