@@ -32,6 +32,7 @@ from replay.gatekeeper.rego.ast import (
 from replay.gatekeeper.rego.lexer import RegoError, UnsupportedRegoError
 from replay.gatekeeper.rego.order import Bound, needs, ordered, replaced_path, undeclared_in_template, unsupported_with
 from replay.gatekeeper.rego.runtime import CONSTANT, SCANNED, SMALL, SMALL_FAMILIES
+from replay.gatekeeper.rego.scope import variables_of
 
 _LOOPS = 17
 """Limit of ours for nested loops in a function. Python allows 20."""
@@ -145,7 +146,7 @@ class FunctionWriter:
         expression: Any = literal.expression
         match expression:
             case NegatedBody():
-                self._not(lambda: self.body(expression.body, self._nothing))
+                self._not(lambda: self.body(expression.body, lambda: None))
             case _ if literal.is_negated:
                 hoisted = self._hoisted(expression)
                 self._not(lambda: self.statement(hoisted))
@@ -156,9 +157,6 @@ class FunctionWriter:
             case _:
                 self.statement(expression)
         del self.context[depth:]
-
-    def _nothing(self) -> None:
-        pass
 
     def _not(self, write: Callable[[], None]) -> None:
         flag = self.fresh("n")
@@ -275,9 +273,8 @@ class FunctionWriter:
             raise RegoError(getattr(left, "line", 1), "var _ is unsafe", "rego_unsafe_var_error", self.file)
 
     def _is_ground(self, term: Term) -> bool:
-        from replay.gatekeeper.rego.scope import variables_of  # noqa: PLC0415
-
-        return needs(term, self.bound, self.bound) is not None and not (frozenset(variables_of(term)) - self.bound)
+        outputs = needs(term, self.bound, self.bound)
+        return outputs is not None and not (frozenset(variables_of(term)) - self.bound - outputs)
 
     def destructure(self, pattern: Any, value: str) -> None:
         """Match a value with a pattern."""
@@ -378,7 +375,8 @@ class FunctionWriter:
                 return self._holding(f"Set([{', '.join(items)}])", term.items)
             case ObjectTerm():
                 parts = [part for entry in term.entries for part in entry]
-                entries = [(self.value(key), self.value(value), key) for key, value in term.entries]
+                found = self.values(*parts)
+                entries = [(found[2 * at], found[2 * at + 1], key) for at, (key, _) in enumerate(term.entries)]
                 if all(isinstance(key, Scalar) and isinstance(key.value, str) for _, _, key in entries):
                     text = ", ".join(f"{key}: {value}" for key, value, _ in entries)
                     return self._holding(f"{{{text}}}", parts)
@@ -582,6 +580,8 @@ class FunctionWriter:
             found = tuple(path[:length])
             if found in self.names.rules:
                 self.names.uses.add(found)
+                if length == len(path) and any(rule[:length] == found != rule for rule in self.names.rules):
+                    break  # other rules define parts of it
                 return self._defined(f"r{self.names.rules[found]}({self.context[-1]})"), operands[length:]
             if found in self.names.functions:
                 return "U", []  # the type checker refuses it

@@ -119,10 +119,13 @@ def binds(literal: Literal_, bound: Bound, outside: Bound, arities: Any) -> Boun
         case Call() if not literal.is_negated and arities(expression) == len(expression.arguments) - 1:
             call = Call(expression.function, expression.arguments[:-1], expression.line)
             return _unified(call, expression.arguments[-1], bound, outside)
-    outputs = needs(expression, bound, outside)
     if literal.is_negated:
-        return None if outputs is None or outputs else frozenset()
-    return outputs
+        # OPA evaluates the calls in it before it, so they can bind variables. The rest cannot.
+        early = _in_any_order([part for part in _parts(expression) if _is_call(part)], bound, outside)
+        if early is None or needs(expression, bound | early, outside) != frozenset():
+            return None
+        return early
+    return needs(expression, bound, outside)
 
 
 def undeclared_in_template(node: Any, bound: Bound) -> str | None:
@@ -172,31 +175,36 @@ def needs(term: Any, bound: Bound, outside: Bound) -> Bound | None:
             return None if free - bound else frozenset()
         case TemplateString():
             return frozenset() if _all(term.parts, bound, outside) == frozenset() else None
-    parts: Any
+        case Infix(operator="="):
+            return _unified(term.left, term.right, bound, outside)
+    return _all(_parts(term), bound, outside)
+
+
+def _parts(term: Any) -> Sequence[Term]:
     match term:
         case Call():
-            parts = term.arguments
+            return term.arguments
         case Infix():
-            if term.operator == "=":
-                return _unified(term.left, term.right, bound, outside)
-            parts = (term.left, term.right)
+            return (term.left, term.right)
         case Membership():
-            parts = (term.collection, term.value) if term.key is None else (term.collection, term.key, term.value)
+            return (term.collection, term.value) if term.key is None else (term.collection, term.key, term.value)
         case ArrayTerm() | SetTerm():
-            parts = term.items
+            return term.items
         case ObjectTerm():
-            parts = [part for entry in term.entries for part in entry]
-    return _all(parts, bound, outside)
+            return [part for entry in term.entries for part in entry]
+    return ()
+
+
+def _is_call(term: Term) -> bool:
+    return isinstance(term, Call | Infix | Membership)
 
 
 def _all(parts: Any, bound: Bound, outside: Bound) -> Bound | None:
     # OPA evaluates the calls among them first (`expandExpr`).
-    calls = [part for part in parts if isinstance(part, Call | Infix | Membership)]
-    first = _in_any_order(calls, bound, outside)
+    first = _in_any_order([part for part in parts if _is_call(part)], bound, outside)
     if first is None:
         return None
-    others = [part for part in parts if not isinstance(part, Call | Infix | Membership)]
-    second = _in_any_order(others, bound | first, outside)
+    second = _in_any_order([part for part in parts if not _is_call(part)], bound | first, outside)
     return None if second is None else first | second
 
 
@@ -243,7 +251,7 @@ def _patterns(items: tuple[Term, ...], bound: Bound, outside: Bound) -> Bound | 
 def _unified(left: Term, right: Term, bound: Bound, outside: Bound) -> Bound | None:
     for one, other in ((right, left), (left, right)):
         outputs = needs(one, bound, outside)
-        if outputs is not None and not (frozenset(variables_of(one)) - bound):
+        if outputs is not None and not (frozenset(variables_of(one)) - bound - outputs):
             more = _pattern(other, bound | outputs, outside)
             if more is not None:
                 return outputs | more

@@ -9,6 +9,7 @@ from replay.gatekeeper.rego.ast import (
     Import,
     Infix,
     Literal_,
+    Membership,
     Module,
     NegatedBody,
     Ref,
@@ -104,11 +105,14 @@ class _ModuleParser(TermParser):
             head = self._head()
             if head.value is None:
                 raise self.error("default rules must have a value", head.line)
+            if head.key is not None:
+                raise UnsupportedRegoError(head.line, "default rules with a part in brackets", self.file)
             return [Rule(head, (), is_default=True)]
         head = self._head()
         line = self.token.line
         is_next_rule = self.starts_reference() and (head.value is not None or head.is_set)
-        if "if" in self.keywords and not is_next_rule and self.accept_word("if"):
+        has_if = "if" in self.keywords and not is_next_rule and self.accept_word("if")
+        if has_if:
             body = self._braced_body() if self.kind == "{" and self._is_body() else (self.literal(),)
             rule = Rule(head, body)
         elif self.kind == "{":
@@ -132,6 +136,11 @@ class _ModuleParser(TermParser):
         if rule.otherwise is not None and head.key is not None and not (is_constant and self.is_v1 and not head.is_set):
             where = "multi-value rules" if head.is_set or is_constant else "rules with variables in head"
             raise self.error(f"else keyword cannot be used on {where}", line)
+        if rule.otherwise is not None and not has_if and head.arguments is None and len(head.name) == 2:
+            raise self.error("else keyword cannot be used on multi-value rules", line)
+        if rule.otherwise is not None and isinstance(head.key, Scalar):
+            own = Head((*head.name, head.key.value), head.line, None, None, head.value, is_assigned=head.is_assigned)
+            return [Rule(own, rule.body, otherwise=rule.otherwise)]
         found = [rule]
         while not self.is_v1 and self.kind == "{" and rule.otherwise is None:
             found.append(
@@ -244,7 +253,7 @@ class _ModuleParser(TermParser):
         is_negated = self.accept_word("not")
         if is_negated and self.kind == "{" and "not" in self.keywords:
             return Literal_(NegatedBody(self._braced_body()), line, modifiers=self._modifiers())
-        if not is_negated and self.is_word("some") and self.peek().kind != "(":
+        if not is_negated and self.is_word("some"):
             expression = self._some()
         elif not is_negated and "every" in self.keywords and self.is_word("every") and self.peek().kind == "name":
             expression = self._every()
@@ -285,7 +294,9 @@ class _ModuleParser(TermParser):
         others: list[Term] = []
         while self.accept(","):
             others.append(self._some_term())
-        if "in" in self.keywords and self.accept_word("in"):
+        if isinstance(first, Membership) and not others:  # in parentheses
+            return SomeIn(first.key, first.value, first.collection)
+        if "in" in self.keywords and not self.starts_reference() and self.accept_word("in"):
             if len(others) > 1:
                 raise self.error("illegal number of variables before `in`")
             collection = self.expression()
@@ -304,7 +315,7 @@ class _ModuleParser(TermParser):
         self.next()
         first = self.name()
         second = self.name() if self.accept(",") else None
-        if not self.accept_word("in"):
+        if self.starts_reference() or not self.accept_word("in"):
             raise self.error("expected in keyword")
         collection = self.expression()
         body = self._braced_body()

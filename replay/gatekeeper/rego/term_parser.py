@@ -195,6 +195,9 @@ class TermParser:
                 return self._finished(inner)
             case "name":
                 return self._named(token)
+            case "-" if self.peek().kind == "name":
+                self.next()
+                return Infix("-", Scalar(0, line), self.term(), line)
         raise self.error(f"unexpected {_described(token)} token")
 
     def _embedded(self, part: object) -> Term:

@@ -134,6 +134,8 @@ def test_refusals_in_the_words_of_opa(rego: str, error: str | None) -> None:
             "`with` in a template string",
         ),
         ('f($"{x}") = 1 { x := "a" }\np { f("a") }', "template strings as arguments of a rule"),
+        ('default p["a"] = 1\nq { p.a }', "default rules with a part in brackets"),
+        ('p.a = 1\np[x] = 2 { x := "b" }\nq { p[_] = 2 }', "a reference to all of data.template.p"),
         ("f(_) = 2\np { f([1], 1) with f as count }", "`with` on something other than input or data.inventory"),
         (f"p {{ x := {'[' * 300}1{']' * 300}; x }}", "nested too deeply"),
     ],
