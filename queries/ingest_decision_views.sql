@@ -61,16 +61,53 @@ with told as (
         regexp_extract(status_message, '(?s)violates PodSecurity "([^"]*)": (.*)', ['level', 'text']),
         {'level': '', 'text': ''}
       ) as violations,
-      -- Gatekeeper begins the line of a constraint with its name in brackets: one row for each of them.
+      -- One row for each policy of an engine that the message names.
       unnest(
-        if(
-          denial.webhook = 'validation.gatekeeper.sh' and regexp_matches(denial.said, '^\[[a-z0-9][-a-z0-9.]*\] '),
-          list_transform(
-            string_split(regexp_replace(denial.said, '(?:^|\n)\[([a-z0-9][-a-z0-9.]*)\] ', e'\x1e\\1\x1f', 'g'), e'\x1e')[2:],
-            lambda part: {'policy': split_part(part, e'\x1f', 1), 'message': substring(part, strpos(part, e'\x1f') + 1)}
-          ),
-          [null]
-        )
+        case
+          -- Gatekeeper begins the line of a constraint with its name in brackets.
+          when denial.webhook = 'validation.gatekeeper.sh' and regexp_matches(denial.said, '^\[[a-z0-9][-a-z0-9.]*\] ') then
+            list_transform(
+              string_split(regexp_replace(denial.said, '(?:^|\n)\[([a-z0-9][-a-z0-9.]*)\] ', e'\x1e\\1\x1f', 'g'), e'\x1e')[2:],
+              lambda part: {'policy': split_part(part, e'\x1f', 1), 'message': substring(part, strpos(part, e'\x1f') + 1)}
+            )
+          -- Kyverno writes a line for each policy, below it one for each rule with two spaces before it.
+          when regexp_matches(denial.webhook, '^(validate|mutate)\.kyverno\.svc-')
+            and regexp_matches(denial.said, '(?s)was blocked due to the following policies.*\n  [^\s:]') then
+            flatten(
+              list_transform(
+                string_split(
+                  regexp_replace(
+                    regexp_extract(denial.said, '(?s)was blocked due to the following policies(.*)', 1),
+                    '(?m)^([^\s:][^:\n]*):', e'\x1d\\1\x1f', 'g'
+                  ), e'\x1d'
+                )[2:],
+                lambda each: list_transform(
+                  string_split(
+                    regexp_replace(
+                      substring(each, strpos(each, e'\x1f') + 1),
+                      '(?m)^  (?:autogen-(?:cronjob-)?)?([^\s:][^:\n]*):', e'\x1e\\1\x1f', 'g'
+                    ), e'\x1e'
+                  )[2:],
+                  lambda part: {
+                    'policy': split_part(each, e'\x1f', 1) || '/' || split_part(part, e'\x1f', 1),
+                    'message': trim(substring(part, strpos(part, e'\x1f') + 1), e' \n\'')
+                  }
+                )
+              )
+            )
+          -- Its policies of CEL are named one after another.
+          when regexp_matches(denial.webhook, '^n?[vm]pol\.validate\.kyverno\.svc-')
+            and regexp_matches(denial.said, '(?:^|; )Policy [a-z0-9][-a-z0-9.]* (?:failed|error): ') then
+            list_transform(
+              string_split(
+                regexp_replace(
+                  denial.said, '(?:^|; )Policy ([a-z0-9][-a-z0-9.]*) (?:failed|error): ', e'\x1e\\1\x1f', 'g'
+                ), e'\x1e'
+              )[2:],
+              lambda part: {'policy': split_part(part, e'\x1f', 1), 'message': substring(part, strpos(part, e'\x1f') + 1)}
+            )
+          else [null]
+        end
       ) as of_engine
     from told
   )

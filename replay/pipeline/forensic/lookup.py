@@ -39,6 +39,7 @@ from replay.report.lookup_report import REPLAYED, Lookup, PastDecision
 from replay.report.render.document import MICROSECONDS
 
 STATIC_SUFFIX = ".static.k8s.io"
+_OF_RULES = ("ClusterPolicy", "Policy")
 _NO_TRACE = "warnings leave no trace in an audit log"
 
 
@@ -153,8 +154,14 @@ def _parameters(
 
 
 def _in_log(name: str | None) -> str | None:
-    """Return a policy's name as the log has it. A message contains the name of a constraint without its kind."""
-    return name and name.rpartition("/")[2]
+    """Return a policy's name as the log has it.
+
+    Messages contain the name of a constraint or policy without its kind and namespace, that of a rule with its policy.
+    """
+    if not name or not name[0].isupper():
+        return name
+    kind, *parts = name.split("/")
+    return "/".join(parts[-2:] if kind in _OF_RULES else parts[-1:]) or kind
 
 
 def _is_same(denial: Denial, told: ObservedDenial) -> bool:

@@ -184,6 +184,18 @@ ENTRY = {"message": "m", "policy": "p", "binding": "b", "expressionIndex": 0, "v
 WEBHOOK = '{"configuration":"c.static.k8s.io","webhook":"w","mutated":true}'
 PATCH = '{"configuration":"c","webhook":"w","patch":[{"op":"add","path":"/a","value":1}],"patchType":"JSONPatch"}'
 QUOTA = 'pods "web" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1'
+BLOCKED = """
+
+resource Deployment/n/web was blocked due to the following policies
+
+limit:
+  autogen-five: 'validation error: no more: five'
+owner:
+  autogen-cronjob-label: no owner
+  name: |-
+    of two
+    no: lines
+"""
 NO_LEVEL = 'metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "x": must be one of privileged, baseline, restricted'
 CASES = [
     (
@@ -238,6 +250,52 @@ CASES = [
             message='admission webhook "validation.gatekeeper.sh" denied the request: namespaces "a" not found',
         ),
         [("deny", "webhook", "validation.gatekeeper.sh", "", 'namespaces "a" not found')],
+    ),
+    (
+        "denied by rules of Kyverno",
+        event(
+            1,
+            code=400,
+            message=f'admission webhook "validate.kyverno.svc-fail-finegrained-owner" denied the request: {BLOCKED}',
+        ),
+        [
+            (
+                "deny",
+                "webhook",
+                "limit/five",
+                "validate.kyverno.svc-fail-finegrained-owner",
+                "validation error: no more: five",
+            ),
+            ("deny", "webhook", "owner/label", "validate.kyverno.svc-fail-finegrained-owner", "no owner"),
+            (
+                "deny",
+                "webhook",
+                "owner/name",
+                "validate.kyverno.svc-fail-finegrained-owner",
+                "|-\n    of two\n    no: lines",
+            ),
+        ],
+    ),
+    (
+        "denied by policies of CEL of Kyverno",
+        event(
+            1,
+            code=400,
+            message='admission webhook "vpol.validate.kyverno.svc-fail" denied the request: Policy a failed: no; Policy b.c error: x: y',
+        ),
+        [
+            ("deny", "webhook", "a", "vpol.validate.kyverno.svc-fail", "no"),
+            ("deny", "webhook", "b.c", "vpol.validate.kyverno.svc-fail", "x: y"),
+        ],
+    ),
+    (
+        "Kyverno names no policy",
+        event(
+            1,
+            code=400,
+            message='admission webhook "validate.kyverno.svc-fail" denied the request: failed to create policy context',
+        ),
+        [("deny", "webhook", "validate.kyverno.svc-fail", "", "failed to create policy context")],
     ),
     (
         "denied by a webhook without a word",
