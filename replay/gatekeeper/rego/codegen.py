@@ -252,7 +252,7 @@ class FunctionWriter:
             case Call(function=Var(name="print")):
                 pass
             case _:
-                value = self.value(term)
+                value = self._assigned(self.value(term)) if isinstance(term, Scalar) else self.value(term)
                 self.line(f"if {value} is False or type({value}) is Unknown and {value}.touched(): continue")
 
     def unify(self, left: Term, right: Term) -> None:

@@ -121,7 +121,8 @@ def binds(literal: Literal_, bound: Bound, outside: Bound, arities: Any) -> Boun
             return _unified(call, expression.arguments[-1], bound, outside)
     if literal.is_negated:
         # OPA evaluates the calls in it before it, so they can bind variables. The rest cannot.
-        early = _in_any_order([part for part in _parts(expression) if _is_call(part)], bound, outside)
+        calls = [call for part in _parts(expression) for call in _calls(part)]
+        early = _in_any_order(calls, bound, outside)
         if early is None or needs(expression, bound | early, outside) != frozenset():
             return None
         return early
@@ -192,7 +193,18 @@ def _parts(term: Any) -> Sequence[Term]:
             return term.items
         case ObjectTerm():
             return [part for entry in term.entries for part in entry]
+        case Ref():
+            return term.operands
     return ()
+
+
+def _calls(term: Term) -> Iterator[Term]:
+    """Yield the outermost calls in a term."""
+    if _is_call(term):
+        yield term
+    else:
+        for part in _parts(term):
+            yield from _calls(part)
 
 
 def _is_call(term: Term) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from replay.gatekeeper.rego.ast import (
+    ArrayTerm,
     Call,
     Every,
     Head,
@@ -12,9 +13,11 @@ from replay.gatekeeper.rego.ast import (
     Membership,
     Module,
     NegatedBody,
+    ObjectTerm,
     Ref,
     Rule,
     Scalar,
+    SetTerm,
     SomeDeclaration,
     SomeIn,
     Term,
@@ -93,6 +96,8 @@ class _ModuleParser(TermParser):
             self.keywords |= _FUTURE - {"not"}
             self.is_v1 = True
             return Import(path, alias, line)
+        if alias in RESERVED or (self.is_v1 and alias in _FUTURE):
+            raise self.error(f"unexpected import path, must not end with a keyword, got: {alias}", line)
         if path[0] not in ("data", "input", "rego"):
             raise self.error(
                 f"unexpected import path, must begin with one of: {{data, future, input, rego}}, got: {path[0]}", line
@@ -103,11 +108,13 @@ class _ModuleParser(TermParser):
         if self.is_word("default") and self.peek().kind == "name":
             self.next()
             head = self._head()
-            if head.value is None:
-                raise self.error("default rules must have a value", head.line)
             if head.key is not None:
                 raise UnsupportedRegoError(head.line, "default rules with a part in brackets", self.file)
-            return [Rule(head, (), is_default=True)]
+            value = head.value or Scalar(value=True, line=head.line)
+            if kind := _illegal_default(value):
+                raise self.error(f"illegal default rule (value cannot contain {kind})", head.line)
+            own = Head(head.name, head.line, head.arguments, None, value, is_assigned=head.is_assigned)
+            return [Rule(own, (), is_default=True)]
         head = self._head()
         line = self.token.line
         is_next_rule = self.starts_reference() and (head.value is not None or head.is_set)
@@ -191,7 +198,8 @@ class _ModuleParser(TermParser):
         name = [self.name()]
         key: Term | None = None
         arguments: tuple[Term, ...] | None = None
-        while self.kind in (".", "[") and not self.token.is_spaced:
+        # White space can stand before the first part after the name.
+        while self.kind in (".", "[") and (not self.token.is_spaced or (len(name) == 1 and key is None)):
             if key is not None:
                 raise UnsupportedRegoError(line, "rule heads with a part after a variable", self.file)
             if self.next().kind == ".":
@@ -204,7 +212,7 @@ class _ModuleParser(TermParser):
                 if (is_more or is_set) and isinstance(key, Scalar) and isinstance(key.value, str):
                     name.append(key.value)
                     key = None
-        if self.kind == "(" and not self.token.is_spaced:
+        if self.kind == "(" and (not self.token.is_spaced or (len(name) == 1 and key is None)):
             self.next()
             arguments = tuple(self.terms_until(")")) or None  # without arguments it is a rule like any other
         if arguments is None and "contains" in self.keywords and self.accept_word("contains"):
@@ -216,6 +224,9 @@ class _ModuleParser(TermParser):
         if self.kind in ("=", ":="):
             self.next()
             value = self.expression()
+        is_bare = key is None and arguments is None and value is None
+        if not self.is_v1 and len(name) == 2 and is_bare and not self.is_word("if"):
+            key = Scalar(name.pop(), line)  # `p.x` is `p["x"]`
         # `p[x]` defines a set in Rego v0, and an object with the value true in v1.
         is_set = key is not None and value is None and not self.is_v1
         if key is not None and value is None and not is_set:
@@ -239,7 +250,10 @@ class _ModuleParser(TermParser):
             found.append(self.literal())
             if self.kind == end:
                 break
-            if not self.accept(";") and self.token.line == self.last_line:
+            if self.accept(";"):
+                if self.kind == end:
+                    raise self.error(f"unexpected {end} token")
+            elif self.token.line == self.last_line:
                 raise self.error(f"unexpected {self.token.kind} token: expected \\n or ; or {end}")
         return tuple(found)
 
@@ -322,5 +336,22 @@ class _ModuleParser(TermParser):
         return Every(first, second, collection, body) if second is not None else Every(None, first, collection, body)
 
 
+def _illegal_default(term: Term) -> str | None:
+    """Return the kind of the first part that the value of a default rule cannot have (`validateDefaultRuleValue`)."""
+    match term:
+        case Var():
+            return "ref" if term.name in ("input", "data") else "var"
+        case Ref():
+            return "ref"
+        case Call() | Infix() | Membership():
+            return "call"
+        case ArrayTerm() | SetTerm():
+            return next(filter(None, map(_illegal_default, term.items)), None)
+        case ObjectTerm():
+            parts = [part for entry in term.entries for part in entry]
+            return next(filter(None, map(_illegal_default, parts)), None)
+    return None
+
+
 def _is_assignable(term: Term) -> bool:
-    return isinstance(term, Var) or type(term).__name__ in ("ArrayTerm", "ObjectTerm")
+    return isinstance(term, Var | ArrayTerm | ObjectTerm)

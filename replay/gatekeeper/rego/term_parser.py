@@ -192,12 +192,17 @@ class TermParser:
                 self.next()
                 inner = self.expression()
                 self.expect(")")
+                if isinstance(inner, Ref) and self.kind in (".", "[") and not self.token.is_spaced:
+                    raise self.error("illegal ref (head cannot be ref)", line)
                 return self._finished(inner)
             case "name":
                 return self._named(token)
             case "-" if self.peek().kind == "name":
                 self.next()
                 return Infix("-", Scalar(0, line), self.term(), line)
+            case "-" if self.peek().kind == "number":
+                self.next()
+                return Scalar(number_of(f"-{self.next().text}"), line)
         raise self.error(f"unexpected {_described(token)} token")
 
     def _embedded(self, part: object) -> Term:
@@ -242,8 +247,10 @@ class TermParser:
         line = self.token.line
         operands: list[Term] = []
         while not self.token.is_spaced:
-            if self.kind == "." and self.peek().kind == "name":
+            if self.kind == ".":
                 self.next()
+                if self.kind != "name" or self.token.is_spaced:
+                    raise self.error("unexpected token: expected identifier")
                 token = self.next()
                 operands.append(Scalar(token.text, token.line))
             elif self.kind == "[":
