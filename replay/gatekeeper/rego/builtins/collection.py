@@ -333,6 +333,34 @@ def _reachable(graph: Value, initial: Value) -> Value:
     return found
 
 
+@builtin("graph.reachable_paths", "oc")
+def _reachable_paths(graph: Value, initial: Value) -> Value:
+    found = Set()
+    left = _MOST
+    waiting: list[tuple[Value, list[Value]]] = [(node, []) for node in iterate(initial)]
+    while waiting:
+        node, before = waiting.pop()
+        edges = step(graph, node)
+        if edges is UNDEFINED:
+            if before:
+                found.add(before)
+            continue
+        path = [*before, node]
+        neighbors = list(iterate(edges)) if type(edges) in (list, Set) else []
+        left -= len(path) * (1 + len(neighbors))
+        if left < 0:
+            raise TooLargeError
+        if not neighbors:
+            found.add(path)
+        for neighbor in neighbors:
+            # As in OPA, an edge from a start to itself is not a cycle yet.
+            if before and any(equal(neighbor, each) for each in path):
+                found.add(path)
+            else:
+                waiting.append((neighbor, path))
+    return found
+
+
 @plain("internal.member_2", 2)
 def _member(value: Value, collection: Value) -> Value:
     if isinstance(collection, UnknownValue | PartialObject):

@@ -85,7 +85,6 @@ UNDECIDED = {
     "crypto.x509.parse_certificates": 1,
     "crypto.x509.parse_keypair": 2,
     "crypto.x509.parse_rsa_private_key": 1,
-    "graph.reachable_paths": 2,
     "graphql.is_valid": 2,
     "graphql.parse": 2,
     "graphql.parse_and_verify": 2,
