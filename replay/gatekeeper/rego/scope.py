@@ -195,7 +195,10 @@ class Scope:
                     function = self._function(tuple(parts), names, term.line)
                 else:
                     raise RegoError(term.line, "undefined function", "rego_type_error", self.file)
-                return Call(function, tuple(self.term(argument, names) for argument in term.arguments), term.line)
+                arguments = tuple(self.term(argument, names) for argument in term.arguments)
+                if isinstance(function, Var) and function.name in ("eq", "assign") and len(arguments) == 2:
+                    raise UnsupportedRegoError(term.line, f"the call of {function.name}", self.file)
+                return Call(function, arguments, term.line)
             case Infix():
                 return Infix(term.operator, self.term(term.left, names), self.term(term.right, names), term.line)
             case Membership():

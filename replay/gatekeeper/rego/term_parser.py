@@ -203,6 +203,8 @@ class TermParser:
             case "-" if self.peek().kind == "number":
                 self.next()
                 return Scalar(number_of(f"-{self.next().text}"), line)
+        if (token.kind, self.peek().kind) in ((".", "number"), ("-", ".")):
+            raise UnsupportedRegoError(line, "a number that starts with its point", self.file)
         raise self.error(f"unexpected {_described(token)} token")
 
     def _embedded(self, part: object) -> Term:
