@@ -19,7 +19,8 @@ class PolicyEngine(NamedTuple):
     """Policy engine. Functions of its package are `module:function`, because the package is imported only if a set has objects of the engine.
 
     `name` is its directory in a set, and what `replay plugin` calls it. `group` begins the `apiVersion` of its objects. `policy_names`, `concerns`
-    and `denied` are the engine's part of the functions below. `registration` adds its webhooks to a set, `backend` makes what answers for them,
+    and `denied` are the engine's part of the functions below. `validating` begins the names of its validating webhooks.
+    `registration` adds its webhooks to a set, `backend` makes what answers for them,
     `decider` answers `replay plugin`, `check` adds its findings to those of `replay check`, and `promotion` is the change that `replay promote`
     rehearses. `replay snapshot` takes its `resources`, and what `read` names where a set has objects of the engine, each with the reason.
     """
@@ -29,6 +30,7 @@ class PolicyEngine(NamedTuple):
     policy_names: str
     concerns: str
     denied: str
+    validating: re.Pattern[str]
     registration: str
     backend: str
     decider: str
@@ -67,6 +69,7 @@ ENGINES: Final = (
         policy_names="replay.gatekeeper.naming:policy_names",
         concerns="replay.gatekeeper.naming:concerns",
         denied="replay.gatekeeper.naming:denied",
+        validating=re.compile(r"validation\.gatekeeper\.sh$"),
         registration="replay.gatekeeper.policy_set:with_gatekeeper_webhooks",
         backend="replay.gatekeeper.backend:gatekeeper_of",
         decider="replay.gatekeeper.engine:decide",
@@ -102,6 +105,7 @@ ENGINES: Final = (
         policy_names="replay.kyverno.naming:policy_names",
         concerns="replay.kyverno.naming:concerns",
         denied="replay.kyverno.naming:denied",
+        validating=re.compile(r"(n?vpol\.)?validate\.kyverno\.svc-"),
         registration="replay.kyverno.registration:with_kyverno_webhooks",
         backend="replay.kyverno.backend:kyverno_of",
         decider="replay.kyverno.decide:decide",
@@ -168,6 +172,11 @@ def concerns(value: JSON, webhook: str) -> bool:
 def named_by(webhook: str, message: str) -> list[tuple[str, str]]:
     """Return the policies that a webhook's refusal names, each with its message."""
     return [pair for engine in ENGINES for pair in function_of(engine.denied)(webhook, message)]
+
+
+def is_validating(webhook: str) -> bool:
+    """Return whether a webhook of this name is one that an engine registers as a validating webhook."""
+    return any(engine.validating.match(webhook) for engine in ENGINES)
 
 
 def is_of_engine(value: JSON, engine: PolicyEngine) -> bool:

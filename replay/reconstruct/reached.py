@@ -15,6 +15,7 @@ from replay.audit.answer import RefusalPhase, wording_of
 from replay.audit.event import RequestRecord, annotations_from_json
 from replay.kcp.annotation import OWN_PREFIXES
 from replay.kube.attributes import Missing
+from replay.kube.engine_policy import is_validating
 from replay.reconstruct.collection import is_pending
 from replay.reconstruct.history.effect import UNRESOLVED, UNTYPED, VERSION_NAMED
 from replay.reconstruct.history.history import History
@@ -28,6 +29,7 @@ MUTATION = "mutation.webhook.admission.k8s.io/"
 VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 _OF_VALIDATION = (VALIDATION_FAILURE, "apiserver.latency.k8s.io/validating-webhook")
 _POLICY_DENIAL = re.compile(r"ValidatingAdmissionPolicy '[^']+' (?:with binding '[^']+' )?denied request: ")
+_WEBHOOK_DENIAL = re.compile(r'admission webhook "([^"]*)" denied the request')
 _MUTATING_POLICY_DENIAL = re.compile(r"^policy (?:'[^']+' with binding '[^']+'|\"[^\"]+\") denied request: ")
 """Message of `plugin/policy/generic.PolicyError`, which the mutating dispatcher returns unchanged."""
 _ESCALATION = re.compile(
@@ -123,6 +125,8 @@ def _by_message(  # noqa: PLR0911 - one return per message
         return RequestProgress(Reached.FAILED_BEFORE, "the applied object does not match the schema of its kind")
     if code == 404 and message.startswith('namespaces "'):
         return RequestProgress(Reached.FAILED_BEFORE, NAMESPACE_ABSENT)
+    if (denied := _WEBHOOK_DENIAL.match(message)) and is_validating(denied[1]):
+        return RequestProgress(Reached.VALIDATION, f"the validating webhook {denied[1]} denied it")
     if "admission webhook" in message:
         return RequestProgress(
             Reached.UNKNOWN, "a webhook denied it, and the log does not show whether a mutating or a validating one"

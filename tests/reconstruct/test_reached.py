@@ -75,6 +75,24 @@ CASES: list[tuple[str, str, dict[str, Any], Reached]] = [
         Reached.UNKNOWN,
     ),
     (
+        "Kyverno's validating webhook denied it",
+        "create",
+        {"code": 400, "message": 'admission webhook "validate.kyverno.svc-fail-finegrained-a" denied the request: no'},
+        Reached.VALIDATION,
+    ),
+    (
+        "Kyverno's mutating webhook denied it",
+        "create",
+        {"code": 400, "message": 'admission webhook "mutate.kyverno.svc-fail" denied the request: no'},
+        Reached.UNKNOWN,
+    ),
+    (
+        "Gatekeeper's validating webhook denied it",
+        "create",
+        {"code": 403, "message": 'admission webhook "validation.gatekeeper.sh" denied the request: [a] no'},
+        Reached.VALIDATION,
+    ),
+    (
         "a validating webhook annotated it",
         "create",
         {"code": 409, "annotations": {"v.example.com/key": "x", **MUTATING}},
