@@ -1,13 +1,13 @@
 """Mutation of a partly known object.
 
-The mutation runs on the known part. Its result holds if it touches nothing at, above or below an unknown part, and no
-list with an unknown item.
+The mutation runs on the known part. Its result holds if it reads and touches nothing at, above or below an unknown part,
+and no list with an unknown item.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from replay.admission.conversion import Object
 from replay.json import JSON
@@ -18,21 +18,35 @@ _LOOKED_INTO = (dict, list, Missing)
 """Types of unknown values, and of containers that may hold one."""
 
 
-def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:
+class Change(NamedTuple):
+    """Effect of a mutation on an object.
+
+    `operations` are those of a JSON patch. They also read the parts of the object that they name: `remove` and `test`
+    fail if there is none.
+    """
+
+    apply: Callable[[JSON], JSON]
+    operations: Sequence[Mapping[str, JSON]] = ()
+
+
+def patch_partially(value: Object, change: Change) -> Object:
     """Return the changed object, or the `Missing` that it depends on.
 
-    `change` may raise. It is not called for a `Missing`.
+    Raises what `change` raises, which is not called for a `Missing`.
     """
     if isinstance(value, Missing):
         return value
     if not isinstance(value, PartialObject):
-        return change(value)
+        return change.apply(value)
     leaves = tuple(_leaves("", value.value))
     for path, missing in leaves:
         if path.rpartition("/")[2].isdigit():
             return missing
+    read = _touched(leaves, change.operations)
+    if read is not None:
+        return read
     certain = apply(value.value, [{"op": "remove", "path": path} for path, _ in leaves])
-    operations = diff(certain, change(certain))
+    operations = diff(certain, change.apply(certain))
     touched = _touched(leaves, operations)
     return touched or PartialObject(apply(value.value, operations), value.missing)
 
@@ -43,9 +57,12 @@ def touched_missing(value: JSON, operations: Sequence[Mapping[str, JSON]]) -> Mi
 
 
 def _touched(leaves: Iterable[tuple[str, Missing]], operations: Sequence[Mapping[str, JSON]]) -> Missing | None:
-    """Return the first unknown part that a patch touches."""
+    """Return the first unknown part that a patch touches, or that it copies or moves."""
+    pointers = [
+        operation[name] for operation in operations for name in ("path", "from") if operation.get(name) is not None
+    ]
     for path, missing in leaves:
-        if any(_overlap(operation["path"], path) for operation in operations):
+        if any(_overlap(pointer, path) for pointer in pointers):
             return missing
     return None
 

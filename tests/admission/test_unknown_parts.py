@@ -57,6 +57,34 @@ UNKNOWN: list[tuple[str, list[JSON], Any, Verdict, tuple[JSON, ...]]] = [
         Verdict.UNDETERMINED,
         (),
     ),
+    *(
+        (
+            f"a part that a JSON patch names: {operation}",
+            policy("p", f"[JSONPatch{{{operation}}}]"),
+            known_but_for(LABELS, "metadata", "labels"),
+            Verdict.UNDETERMINED,
+            (),
+        )
+        for operation in (
+            "op: 'remove', path: '/metadata/labels'",
+            "op: 'remove', path: '/metadata/labels/app'",
+            "op: 'test', path: '/metadata/labels', value: {'app': 'web'}",
+            "op: 'add', path: '/metadata/labels/team', value: 'a'",
+            "op: 'copy', from: '/metadata/labels', path: '/metadata/annotations'",
+            "op: 'move', from: '/metadata/labels/app', path: '/spec/nodeName'",
+            "op: 'replace', path: '/metadata', value: {'name': 'web'}",
+        )
+    ),
+    (
+        "a part beside those that a JSON patch names",
+        policy(
+            "p",
+            "[JSONPatch{op: 'test', path: '/kind', value: 'Pod'}, JSONPatch{op: 'add', path: '/spec/nodeName', value: 'n'}]",
+        ),
+        known_but_for(LABELS, "metadata", "labels"),
+        Verdict.ADMITTED,
+        ({"op": "add", "path": "/spec/nodeName", "value": "n"},),
+    ),
     (
         "a part that a condition reads",
         policy("p", ADD_A, conditions=["object.spec.containers[0].image == 'x'"]),

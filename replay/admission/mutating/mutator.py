@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from replay.admission.mutating.inputs import AS_IT_CAME, MutationInputs, Shown
 from replay.admission.mutating.mutation_value import MutationError, apply_configuration_from, json_patch_from
 from replay.admission.mutating.object_patcher import ObjectPatcher, StatusError
 from replay.admission.observer import MutationObserver
-from replay.admission.partial_patch import is_same, patch_partially
+from replay.admission.partial_patch import Change, is_same, patch_partially
 from replay.admission.place import shown_roots
 from replay.admission.validating.evaluation import RUNTIME_BUDGET
 from replay.cel.ast.factory import ACCUMULATOR
@@ -28,7 +27,6 @@ from replay.cellib.composition import Evaluated
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
-from replay.json import JSON
 from replay.kube.admissionregistration import MutatingAdmissionPolicy, Mutation
 from replay.kube.attributes import Missing
 
@@ -39,10 +37,6 @@ _KINDS = {
     "ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION,
     "JSONPatch": ExpressionKind.JSON_PATCH,
 }
-
-
-Change = Callable[[JSON], JSON]
-"""Effect of a mutation on an object."""
 
 
 class MutateResult(NamedTuple):
@@ -255,9 +249,9 @@ class Mutator:
         if mutation.patch_type == "ApplyConfiguration":
             # Values may be nested deeper than the usual stack of Python allows.
             configuration = with_deep_stack(lambda: apply_configuration_from(evaluated.value, values))
-            return partial(patcher.apply_configuration, configuration=configuration)
+            return Change(partial(patcher.apply_configuration, configuration=configuration))
         operations = with_deep_stack(lambda: json_patch_from(evaluated.value, values))
-        return partial(patcher.json_patch, operations=operations)
+        return Change(partial(patcher.json_patch, operations=operations), operations)
 
 
 _NO_SCHEMA = Missing(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from replay.admission.mutating.object_patcher import (
     internal_error,
     with_json_patch,
 )
-from replay.admission.partial_patch import patch_partially
+from replay.admission.partial_patch import Change, patch_partially
 from replay.cel.ast.tree import Ident
 from replay.cel.ast.walk import descendants, with_deep_stack
 from replay.cel.value.values import Value
@@ -165,9 +165,7 @@ class MutatingPolicy:
         inputs.annotations(self._annotations, '"')
         return MutationResult(RuleResponse("", PASS, "success"), value)
 
-    def _change(
-        self, mutation: _Mutation, inputs: PolicyInputs, patcher: ObjectPatcher | None
-    ) -> Callable[[JSON], JSON]:
+    def _change(self, mutation: _Mutation, inputs: PolicyInputs, patcher: ObjectPatcher | None) -> Change:
         """Return a mutation's change of an object. Raises the errors of evaluation and conversion."""
         # The fast engine does not tell a nil Go slice from an empty one, which a joined list may be.
         result: Value = inputs.value(mutation.expression, exact=self._joins_lists)
@@ -175,13 +173,12 @@ class MutatingPolicy:
         values = InputValues({**read, "answers": inputs.answers}, {}, VERSION)
         if not mutation.is_configuration:
             operations = with_deep_stack(lambda: json_patch_from(result, values))
-            return partial(_patched, operations=operations)
+            return Change(partial(_patched, operations=operations), operations)
         configuration = with_deep_stack(lambda: apply_configuration_from(result, values))
         if patcher is None:
             raise UndeterminedError("object: the schema of its kind is not known")
-        return partial(
-            _merged, patcher=patcher, configuration=configuration, replaces=self.spec.is_applied_as_by_clients
-        )
+        replaces = self.spec.is_applied_as_by_clients
+        return Change(partial(_merged, patcher=patcher, configuration=configuration, replaces=replaces))
 
 
 def _merged(obj: JSON, patcher: ObjectPatcher, configuration: dict[str, Any], *, replaces: bool) -> JSON:
