@@ -25,7 +25,8 @@ _LEVELS = (frozenset({"|"}), frozenset({"&"}), frozenset({"+", "-"}), frozenset(
 _RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _CONSTANTS = {"true": True, "false": False, "null": None}
 RESERVED = frozenset({"as", "default", "else", "import", "package", "not", "with", "null", "true", "false", "some"})
-_DEPTH = 200
+_DEPTH = 60
+"""Most terms inside each other. They fit the usual stack of Python, so that no answer depends on its limit."""
 
 
 class TermParser:
@@ -144,16 +145,18 @@ class TermParser:
 
     def relation(self) -> Term:
         """Return a term without `in`."""
-        line = self.token.line
-        self._depth += 1
-        if self._depth > _DEPTH:
-            raise UnsupportedRegoError(line, "the expression is nested too deeply", self.file)
+        self._deepen(self.token.line)
         left = self._operation(0)
         while self.kind in _RELATIONS:
             token = self.next()
             left = Infix(token.kind, left, self._operation(0), token.line)
         self._depth -= 1
         return left
+
+    def _deepen(self, line: int) -> None:
+        self._depth += 1
+        if self._depth > _DEPTH:
+            raise UnsupportedRegoError(line, "the expression is nested too deeply", self.file)
 
     def _operation(self, level: int) -> Term:
         if level == len(_LEVELS):
@@ -312,6 +315,7 @@ class TermParser:
         """Return a comprehension if there is one here, otherwise None. It consists of head, bar and body."""
         place, depth = self.place, self._depth
         key: Term | None = None
+        self._deepen(line)
         try:
             # Not from level 0, where `|` is an operator: here it ends the head.
             value = self._operation(1)
@@ -319,6 +323,7 @@ class TermParser:
                 key, value = value, self._operation(1)
             if self.accept("|") and (body := self.body(end)):
                 self.expect(end)
+                self._depth = depth
                 return Comprehension(
                     "array" if end == "]" else "set" if key is None else "object", key, value, body, line
                 )

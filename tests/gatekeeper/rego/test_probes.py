@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,21 @@ def test_refusals_in_the_words_of_opa(rego: str, error: str | None) -> None:
 def test_forms_that_are_not_supported(rego: str, reason: str) -> None:
     source = {"rego": f'package template\n{rego}\nviolation[{{"msg": "m"}}] {{ true }}'}
     assert reason in template_of(_template(source)).unsupported
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{", "}"), ('{"a": ', "}"), ("(", ")"), ("input[", "]")])
+@pytest.mark.parametrize(("depth", "reason"), [(55, ""), (65, "nested too deeply"), (300, "nested too deeply")])
+def test_nesting_is_limited_on_any_stack(opening: str, closing: str, depth: int, reason: str) -> None:
+    rego = f"p {{ x := {opening * depth}1{closing * depth}; x }}"
+    source = {"rego": f'package template\n{rego}\nviolation[{{"msg": "m"}}] {{ true }}'}
+    limit = sys.getrecursionlimit()
+    for frames in (limit, 20_000):
+        sys.setrecursionlimit(frames)
+        try:
+            unsupported = template_of(_template(source)).unsupported
+        finally:
+            sys.setrecursionlimit(limit)
+        assert (reason in unsupported, bool(unsupported)) == (True, bool(reason))
 
 
 _UNDECLARED = "2: rego_compile_error: var {} is undeclared"
