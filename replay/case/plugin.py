@@ -77,7 +77,7 @@ def read_config(path: Path, name: str) -> PluginConfig:
         raise ManifestError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
-        raise ManifestError("is no YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
+        raise ManifestError("is not valid YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
     if not isinstance(document, dict):
         raise ManifestError("is not a mapping with `plugin`, `configuration`, `objects`, ...", path=str(path))
     if unknown := sorted(set(document) - set(_FIELDS) - _IGNORED - _OF_CONFIGURATION):

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from replay.errors import ManifestError
+from replay.errors import ManifestError, reason_of
 from replay.gatekeeper.constraint import stored
 from replay.gatekeeper.policy_set import GatekeeperPolicies
 from replay.gatekeeper.rego.value import UNDEFINED, Value
@@ -17,7 +17,6 @@ from replay.json import JSON
 from replay.kube.admission_request import PhaseRequests
 from replay.kube.json_patch import diff
 from replay.kube.schema import OBJECT_META_FIELDS
-from replay.manifests.read.documents import Unreadable, read_file
 
 # Cluster objects as policies see them: the namespace of a request, and `data.inventory` (`gatekeeper/pkg/target`).
 
@@ -100,15 +99,15 @@ def read_objects(path: Path) -> list[JSON]:
     """Return the objects of a YAML file, with `List` objects split into their items. Raises ManifestError."""
     found: list[JSON] = []
     try:
-        for value in yaml.load_all(read_file(path), _Loader):
+        for value in yaml.load_all(path.read_bytes(), _Loader):
             if isinstance(value, dict):
                 found += value.get("items") or [] if value.get("kind") == "List" else [value]
-    except Unreadable as error:
-        raise ManifestError(str(error)) from None
+    except OSError as error:
+        raise ManifestError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else 0
-        raise ManifestError(f"is no YAML: {' '.join(str(error).split())}", path=str(path), line=line) from None
+        raise ManifestError(f"is not valid YAML: {' '.join(str(error).split())}", path=str(path), line=line) from None
     return found
 
 

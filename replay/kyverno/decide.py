@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from replay.admission.mutating.object_patcher import ObjectPatchers
-from replay.errors import ManifestError
+from replay.errors import ManifestError, reason_of
 from replay.json import JSON
 from replay.kube.admission_request import PhaseRequests
 from replay.kube.attributes import Missing
@@ -62,7 +62,9 @@ def _read(config: Path) -> list[dict[str, Any]]:
     try:
         documents = list(split_documents(path, config.read_bytes()))
         objects = [plain(read_yaml(document.data).node) for document in documents]
-    except (OSError, Unreadable, YAMLSyntaxError) as error:
+    except OSError as error:
+        raise ManifestError(f"cannot be read: {reason_of(error)}", path=path) from error
+    except (Unreadable, YAMLSyntaxError) as error:
         raise ManifestError(f"cannot be read: {' '.join(str(error).split())}", path=path) from error
     objects = [obj for obj in objects if obj is not None]
     for obj in objects:

@@ -185,3 +185,23 @@ def test_a_configuration_that_cannot_be_used_is_one_line(tmp_path: Path, config:
     result = CliRunner().invoke(app, ["plugin", "EventRateLimit", "--config", str(path), "--cases", str(path)])
     assert isinstance(result.exception, ManifestError)
     assert str(result.exception).startswith(f"{path}: {message}")
+
+
+@pytest.mark.parametrize("name", ["PodSecurity", "kyverno", "gatekeeper"])
+@pytest.mark.parametrize(
+    ("is_directory", "message"),
+    [
+        (False, "cannot be read: no such file or directory"),
+        (True, "cannot be read: is a directory"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_one_line(
+    tmp_path: Path, name: str, is_directory: bool, message: str
+) -> None:
+    config, cases = tmp_path / "config.yaml", tmp_path / "cases.jsonl"
+    cases.write_text("")
+    if is_directory:
+        config.mkdir()
+    result = CliRunner().invoke(app, ["plugin", name, "--config", str(config), "--cases", str(cases)])
+    assert isinstance(result.exception, ManifestError)
+    assert str(result.exception) == f"{config}: {message}"

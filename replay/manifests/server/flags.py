@@ -311,7 +311,7 @@ def _words_of(path: Path) -> list[str]:
         documents = [each for each in yaml.safe_load_all(data) if isinstance(each, dict)]
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
-        raise ManifestError("is no YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
+        raise ManifestError("is not valid YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
     for document in documents:
         if document.get("kind") == "ClusterConfiguration":
             return _words_of_kubeadm(document)

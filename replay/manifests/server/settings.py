@@ -176,7 +176,7 @@ def _document(path: Path) -> JSON:
         raise ManifestError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=str(path)) from error
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
-        raise ManifestError("is no YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
+        raise ManifestError("is not valid YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
 
 
 def _objects(directory: Path) -> Iterator[JSON]:
@@ -188,7 +188,7 @@ def _objects(directory: Path) -> Iterator[JSON]:
             raise ManifestError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=str(path)) from error
         except yaml.YAMLError as error:
             mark: Any = getattr(error, "problem_mark", None)
-            raise ManifestError("is no YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
+            raise ManifestError("is not valid YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
         for document in documents:
             if document is not None:
                 yield from _items(document, str(path))
