@@ -31,7 +31,6 @@ from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.project.focus import chosen
-from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import job_of
@@ -43,6 +42,7 @@ from replay.reconstruct.reached import progress as progress_of_record
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.storage.scratch import scratch
+from replay.world.decide import decide
 
 _EVERYTHING = MatchResources(resource_rules=(Rule(("*",), ("*",), ("*",), ("*/*",)),))
 _ANY_SET = ManifestSet(

@@ -28,9 +28,9 @@ from replay.kube.engine_policy import ENGINES, function_of
 from replay.pipeline.forensic.past import Chosen, past_job
 from replay.pipeline.log import store_of
 from replay.pipeline.manifests import manifests_of
-from replay.pipeline.replay.order import LoggedRequest, in_order, logged_request
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
+from replay.world.order import LoggedRequest, in_order, logged_request
 
 _DECIDERS: Final[Mapping[str, str]] = {engine.name: engine.decider for engine in ENGINES}
 """Module and function of each engine, by its name."""

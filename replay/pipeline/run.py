@@ -66,9 +66,7 @@ from replay.pipeline.replay.merge import (
     removed_results,
     write_lines,
 )
-from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history, with_ledger
-from replay.pipeline.replay.reach import LogAnswers, unlike
 from replay.pipeline.replay.spool import NOTHING, ClassResult, PartResult
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers, webhook_answers
 from replay.pipeline.replay.workers import RunPart, WorkerPool, are_forked, forked_workers, prepare_workers
@@ -83,6 +81,8 @@ from replay.report.diff_report import diff_text
 from replay.report.trust import matches_log
 from replay.storage.scratch import scratch
 from replay.storage.url import is_remote
+from replay.world.opening import assumptions
+from replay.world.reach import LogAnswers, unlike
 
 if TYPE_CHECKING:
     from replay.prove.sets import PolicyProof

@@ -16,6 +16,7 @@ from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.admission.webhook.plugin import Backends
 from replay.audit.answer import VALIDATION_FAILURE
 from replay.audit.store import Store
+from replay.compare.presence import PolicyWrite, agreement_with_event, writes_to
 from replay.kcp.shard.chain import ShardChain
 from replay.kcp.shard.cluster import ShardCluster
 from replay.kcp.shard.folder import Folder, WorkspaceNames, require_workspace
@@ -27,11 +28,10 @@ from replay.kube.gvk import GroupResource
 from replay.kube.lister import Lister
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.pipeline.manifests import Manifests
-from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.distinct_set import only_named
-from replay.pipeline.replay.presence import PolicyWrite, agreement_with_event, writes_to
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.request import ReplayRequest
+from replay.world.decide import decide
 
 SHARD_LOOKUPS = (
     "apibindings.apis.kcp.io",

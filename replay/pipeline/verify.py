@@ -31,6 +31,7 @@ from replay.compare.in_force import (
     mutation_evidence,
     note_unknown_policies,
 )
+from replay.compare.presence import written_policies
 from replay.compare.result import VerifyResult
 from replay.compare.tally import Tally
 from replay.distribution import install_command
@@ -44,7 +45,6 @@ from replay.pipeline.options import Options
 from replay.pipeline.project.focus import within
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import job_of
-from replay.pipeline.replay.presence import written_policies
 from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.replay.replayer import as_far_as_reached
 from replay.pipeline.replay.workers import prepare_workers, replay_parts

@@ -24,7 +24,6 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import ChangeExample, ChangeExamples, Summary
 from replay.kube.lister import Lister
 from replay.pipeline.options import Options
-from replay.pipeline.replay.decide import MetRequest
 from replay.pipeline.replay.difference import Difference
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.kept_result import RESULTS
@@ -35,6 +34,7 @@ from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import Retention, prune
 from replay.report.run.json import summary_json
+from replay.world.decide import MetRequest
 
 ONE_WORKER = Options(workers=1)
 IMPORTS = (

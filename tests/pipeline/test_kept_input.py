@@ -14,9 +14,9 @@ from replay.admission.effects import ADMITTED
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, PossiblyAbsent, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.pipeline.replay.decide import MetRequest
 from replay.pipeline.replay.kept_input import UNKEEPABLE, block_of, kept_row, met_request, rows_of
 from replay.reconstruct.request import Reached, ReplayRequest
+from replay.world.decide import MetRequest
 
 USER = UserInfo("ann", "7", ("devs",), {"scopes": ("a", "b")})
 _NAMES = (

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from replay.compare.in_force import Evidence, PolicyState, Sign, findings_of
+from replay.compare.presence import PolicyWrite, absent
 from replay.pipeline.options import Options
-from replay.pipeline.replay.presence import PolicyWrite, absent
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.verify import verify

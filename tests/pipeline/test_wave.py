@@ -12,9 +12,9 @@ from replay.audit.place import object_place, stored_key
 from replay.audit.store import FEWEST_KEPT_PARTS, Store
 from replay.kube.object_ref import ObjectRef
 from replay.pipeline.replay.divergence import Divergence
-from replay.pipeline.replay.ownership import Ownership
 from replay.pipeline.replay.world import Portion, Wave
 from replay.world.collection import Collections
+from replay.world.ownership import Ownership
 from replay.world.walk import WalkContext
 from tests.support.log_lines import event, records
 

@@ -40,7 +40,6 @@ from replay.pipeline.authorization.replay import (
 )
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
-from replay.pipeline.replay.gate import Gate
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import looked_up, revisions
 from replay.reconstruct.cluster import Cluster
@@ -48,6 +47,7 @@ from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.skew import widened_samples
 from replay.webhook.authorizer import AuthorizerEndpoint
+from replay.world.gate import Gate
 
 _WEBHOOK_OPTION = "--webhook"
 _GRAPH_RESOURCES = (

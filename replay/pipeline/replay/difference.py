@@ -20,7 +20,7 @@ from replay.admission.effects import ADMITTED
 from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicyBinding
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
-from replay.pipeline.replay.decide import MetRequest, decide_again
+from replay.world.decide import MetRequest, decide_again
 
 _Name = tuple[str, bool]
 """The name of a policy, and whether it is static."""

@@ -18,11 +18,9 @@ from replay.audit.part import StorePart
 from replay.kube.attributes import Operation
 from replay.kube.lister import Lister
 from replay.kube.overlay import objects_by_kind
-from replay.pipeline.replay.decide import decide_again, decide_keeping
 from replay.pipeline.replay.difference import Difference, difference_of
 from replay.pipeline.replay.job_inputs import JobInputs
 from replay.pipeline.replay.kept_input import met_request, rows_of
-from replay.pipeline.replay.ledger import with_entry
 from replay.pipeline.replay.redaction import redacted_denials
 from replay.pipeline.replay.replayer import (
     Decide,
@@ -38,9 +36,11 @@ from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.builtin import REPRODUCED
 from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.skew import TolerantReconstructor
+from replay.world.decide import decide_again, decide_keeping
 from replay.world.earlier import StatesBeforeLog
 from replay.world.elsewhere import COUNTED, Elsewhere
 from replay.world.judge import Judge
+from replay.world.ledger import with_entry
 
 
 class Job(JobInputs, frozen=True, dict=True):

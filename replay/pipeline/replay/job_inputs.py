@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from replay.authorization.chains import Authorizers
 from replay.cellib.version import KubernetesVersion, Versions
+from replay.compare.presence import PolicyWrite
 from replay.compare.subject import OWNER_LABEL, Owners
 from replay.json import JSON
 from replay.kcp.shard.planned import Workspaces
@@ -17,14 +18,13 @@ from replay.kube.gvk import GroupResource
 from replay.matching.coarse import Predicate
 from replay.matching.rules import excluded_from_all
 from replay.pipeline.replay.distinct_set import distinct_sets
-from replay.pipeline.replay.gate import OPEN, Gate
-from replay.pipeline.replay.ledger import DecidedRequests, Entries
-from replay.pipeline.replay.presence import PolicyWrite
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
 from replay.reconstruct.cluster import Writes
 from replay.reconstruct.history.collection_deletion import Row
 from replay.reconstruct.server.default_class import ShownClass
 from replay.reconstruct.trust import Trust
+from replay.world.gate import OPEN, Gate
+from replay.world.ledger import DecidedRequests, Entries
 
 
 class JobInputs(Struct, frozen=True, dict=True):

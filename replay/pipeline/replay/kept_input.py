@@ -25,8 +25,8 @@ from replay.json import JSON, FieldPath
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.redact import SECRETS
-from replay.pipeline.replay.decide import MetRequest
 from replay.reconstruct.request import Reached, ReplayRequest
+from replay.world.decide import MetRequest
 
 UNKEEPABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
 """Errors for values that would not be restored exactly.

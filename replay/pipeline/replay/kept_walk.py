@@ -36,10 +36,10 @@ from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.kept_input import ROWS, UNKEEPABLE, block_of, met_request, rows_of
-from replay.pipeline.replay.reach import looked_up_kinds
 from replay.pipeline.replay.traced_walk import Note, ObjectWalk, Trace, answer_of, digest, is_decided_alike
 from replay.world.namespace import namespace_key
 from replay.world.pod import RefusedPods
+from replay.world.reach import looked_up_kinds
 from replay.world.result import Consequence
 from replay.world.timeline import OwnerChange
 from replay.world.walk import WalkContext, Walked

@@ -26,7 +26,6 @@ from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
 from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.ledger import DecidedRequests, entries_of, ledger_of
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
 from replay.pipeline.shard import prepare
 from replay.reconstruct.cluster import key_of
@@ -37,6 +36,7 @@ from replay.reconstruct.server.default_class import ShownClass
 from replay.reconstruct.skew import MOST_TRUSTED, clock_error
 from replay.reconstruct.snapshot import revisions_of
 from replay.reconstruct.trust import Break, Continuity, Trust
+from replay.world.ledger import DecidedRequests, entries_of, ledger_of
 
 
 def job_of(  # noqa: PLR0913 - what a job is made of

@@ -29,9 +29,7 @@ from replay.kube.object_ref import ObjectRef
 from replay.kube.redact import SECRETS, Redactor
 from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass
-from replay.pipeline.replay.decide import MetRequest
 from replay.pipeline.replay.divergence import Divergence
-from replay.pipeline.replay.gate import NOT_LET_IN, OPEN, Gate
 from replay.pipeline.replay.kept_input import KeptBlocks
 from replay.pipeline.replay.redaction import redacted_decision, redactor_of
 from replay.reconstruct.cluster import Cluster
@@ -40,6 +38,8 @@ from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.outcome_line import outcome_line
+from replay.world.decide import MetRequest
+from replay.world.gate import NOT_LET_IN, OPEN, Gate
 from replay.world.result import UNKNOWN, Cause, IsolatedEnd, RequestEnd, answered
 from replay.world.server.answer import denied
 from replay.world.validation import PatchRules, may_break, touches_metadata

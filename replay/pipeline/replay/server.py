@@ -19,6 +19,7 @@ from replay.audit.event import RequestRecord
 from replay.audit.store import Store
 from replay.authorization.chains import Chains, policy_authorizer, view_of_set
 from replay.cellib.version import KubernetesVersion
+from replay.compare.presence import Name, TimedChain, best_shown, without
 from replay.errors import ReplayError
 from replay.kcp.binding import NOWHERE, DecidedIn
 from replay.kcp.shard.chain import ShardChain
@@ -31,11 +32,8 @@ from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
-from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.distinct_set import distinct_sets, only_named
 from replay.pipeline.replay.job_inputs import JobInputs
-from replay.pipeline.replay.ledger import with_entry
-from replay.pipeline.replay.presence import Name, TimedChain, best_shown, without
 from replay.pipeline.shard import SHARD_LOOKUPS, in_force
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.clock import RevisionClock
@@ -43,6 +41,8 @@ from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.default_class import kinds_without_default
 from replay.reconstruct.skew import widened, widened_samples
+from replay.world.decide import decide
+from replay.world.ledger import with_entry
 
 
 class RequestChain(NamedTuple):

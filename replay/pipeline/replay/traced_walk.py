@@ -16,10 +16,10 @@ from replay.admission.place import Place
 from replay.admission.webhook.plugin import Backends
 from replay.kube.lister import Lister
 from replay.matching.coarse import Classed, CoarseClass
-from replay.pipeline.replay.decide import decide_again, decide_keeping
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.kept_input import UNKEEPABLE, kept_row, met_request
 from replay.reconstruct.request import ReplayRequest
+from replay.world.decide import decide_again, decide_keeping
 from replay.world.judge import Judge
 from replay.world.timeline import OwnerChange
 from replay.world.walk import Walked

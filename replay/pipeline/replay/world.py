@@ -29,8 +29,16 @@ from replay.kube.object_ref import ObjectRef
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.kept_walk import KeptWalks, WaveWalks
-from replay.pipeline.replay.ownership import Ownership
-from replay.pipeline.replay.reach import (
+from replay.pipeline.replay.replayer import Line
+from replay.pipeline.replay.traced_walk import ObjectWalk, Tracer
+from replay.pipeline.replay.workers import WorkerPool
+from replay.world.collection import Collection as DeletedCollection
+from replay.world.controller import Retry, attempts, is_controller, retry_of
+from replay.world.lookup import LookupsInTime
+from replay.world.namespace import namespace_key
+from replay.world.ownership import Ownership
+from replay.world.pod import RefusedPods, template_key
+from replay.world.reach import (
     LogAnswers,
     dependent,
     followed_collections,
@@ -41,14 +49,6 @@ from replay.pipeline.replay.reach import (
     object_key,
     searched_namespaces,
 )
-from replay.pipeline.replay.replayer import Line
-from replay.pipeline.replay.traced_walk import ObjectWalk, Tracer
-from replay.pipeline.replay.workers import WorkerPool
-from replay.world.collection import Collection as DeletedCollection
-from replay.world.controller import Retry, attempts, is_controller, retry_of
-from replay.world.lookup import LookupsInTime
-from replay.world.namespace import namespace_key
-from replay.world.pod import RefusedPods, template_key
 from replay.world.result import (
     FORBIDDEN,
     NOT_SENT,

@@ -19,11 +19,11 @@ from replay.kube.admissionregistration import ManifestSet
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.reach import LogAnswers
 from replay.pipeline.replay.workers import WorkerPool
 from replay.pipeline.replay.world import World, world_of
 from replay.pipeline.weekly.promotion import planned_policies
 from replay.pipeline.weekly.scope import ReportScope
+from replay.world.reach import LogAnswers
 
 PeriodSide = tuple[int, EffectSide]
 """The position of a period, and whose policies are enforced."""

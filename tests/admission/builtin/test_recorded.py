@@ -13,9 +13,9 @@ import pytest
 
 from replay.case.plugin import PluginWorld, configured_plugin, read_config
 from replay.pipeline.plugin import case_results, logged_requests, recorded_results
-from replay.pipeline.replay.order import LoggedRequest
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
+from replay.world.order import LoggedRequest
 
 SHARED = Path(__file__).parents[3].parent / "shared"
 SHOP = SHARED / "recordings" / "shop"

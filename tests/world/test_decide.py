@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
-from replay.pipeline.replay.decide import OPEN_OPERATION, either
+from replay.world.decide import OPEN_OPERATION, either
 
 NO, NEVER = Denial("p", "b", 0, "no", "Invalid", 422), Denial("q", "b", 0, "never", "Invalid", 422)
 ADMITTED = Decision(Verdict.ADMITTED)

@@ -30,15 +30,15 @@ from replay.kube.attributes import Attributes, Missing
 from replay.kube.overlay import objects_by_kind
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.replay.decide import SeenRequest, decide_seen
-from replay.pipeline.replay.gate import OPEN, Gate
-from replay.pipeline.replay.opening import open_book
-from replay.pipeline.replay.order import DELETE_COLLECTION, LoggedRequest, in_order, logged_request
-from replay.pipeline.replay.quota import QuotaLedger
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.known import GONE, get
+from replay.world.decide import SeenRequest, decide_seen
 from replay.world.elsewhere import Elsewhere
+from replay.world.gate import OPEN, Gate
+from replay.world.opening import open_book
+from replay.world.order import DELETE_COLLECTION, LoggedRequest, in_order, logged_request
+from replay.world.quota import QuotaLedger
 
 RequestKey = tuple[int, int]
 """Sequence number of a request, and the number of the object in a collection deletion."""

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from functools import cache, cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import orjson
 
 from replay.admission.ordered.registry import looked_up_resources, units_of
+from replay.admission.ordered.request_class import ClassQuestions
 from replay.audit.event import RequestRecord
 from replay.audit.part import user_info_from_json
 from replay.audit.place import BETWEEN, stored_key
 from replay.audit.store import Store
+from replay.authorization.chains import Authorizers
+from replay.cellib.version import Versions
+from replay.kcp.shard.planned import Workspaces
+from replay.kube.admissionregistration import Sets
 from replay.kube.attributes import UserInfo
-from replay.kube.gvk import GroupVersionKind
+from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.object_lister import ObjectKey
 from replay.kube.object_ref import ObjectRef
 from replay.kube.rbac.binding import RoleBindings
@@ -22,16 +27,37 @@ from replay.kube.rbac.kind import RBAC_GROUP, RBAC_RESOURCES
 from replay.manifests.diff import diff_sets
 from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.replay.gate import OPEN, Gate
-from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.ownership import Ownership
+from replay.reconstruct.cluster import Cluster
 from replay.world.collection import Collections
+from replay.world.gate import OPEN, Gate
 from replay.world.lookup import DEFINITION, LookupChanges, granting
 from replay.world.namespace import namespace_key
+from replay.world.ownership import Ownership
 from replay.world.result import Cause, answered, refusers
 
 
-def unlike(job: Job) -> Callable[[CoarseClass], bool]:
+class ComparedSets(Protocol):
+    """What the reach depends on: the sets of a job, and all that lets them decide one request differently."""
+
+    @property
+    def distinct_sets(self) -> Sets: ...  # noqa: D102
+    @property
+    def versions(self) -> Versions: ...  # noqa: D102
+    @property
+    def gate(self) -> Gate: ...  # noqa: D102
+    @property
+    def authorizers(self) -> Authorizers | None: ...  # noqa: D102
+    @property
+    def workspaces(self) -> Workspaces | None: ...  # noqa: D102
+    @property
+    def excluded(self) -> frozenset[GroupResource]: ...  # noqa: D102
+    @property
+    def cluster(self) -> Cluster: ...  # noqa: D102
+    @property
+    def questions(self) -> ClassQuestions: ...  # noqa: D102
+
+
+def unlike(job: ComparedSets) -> Callable[[CoarseClass], bool]:
     """Return a predicate of classes that the sets may decide differently.
 
     It compares the policies that can match, so it may be true for sets that always agree.
@@ -92,20 +118,20 @@ class LogAnswers:
             return self.collections
         return self.store.collections(refused=True, written=True, let_in=gate.let_in)
 
-    def ask(self, job: Job) -> None:
+    def ask(self, job: ComparedSets) -> None:
         """Read the facts now if the sets of a job may differ."""
         if may_differ(job):
             _ = self.ownership, self.collections, job.questions.consulted
 
 
-def may_differ(job: Job) -> bool:
+def may_differ(job: ComparedSets) -> bool:
     """Return whether the candidate, or its authorizers, may decide anything differently."""
     current, candidate = job.distinct_sets
     is_other = current != candidate or job.versions.differ or job.workspaces is not None
     return is_other or job.gate != OPEN or job.authorizers is not None
 
 
-def followed_collections(records: Iterable[RequestRecord], job: Job, findings: Container[int]) -> Collections:
+def followed_collections(records: Iterable[RequestRecord], job: ComparedSets, findings: Container[int]) -> Collections:
     """Return the deleted collections to follow.
 
     A denied one is followed only if it is a finding and a policy that denied it may change.
@@ -160,7 +186,7 @@ def in_collections(store: Store, collections: Collections, stops: Mapping[int, s
     return frozenset(keys)
 
 
-def looked_up_kinds(job: Job) -> dict[tuple[str, str], str]:
+def looked_up_kinds(job: ComparedSets) -> dict[tuple[str, str], str]:
     """Return the kinds whose objects change decisions, by group and resource.
 
     These are namespaces, RBAC, policy parameters and CustomResourceDefinitions.
@@ -172,7 +198,7 @@ def looked_up_kinds(job: Job) -> dict[tuple[str, str], str]:
     return {**params, **rbac, ("", "namespaces"): "Namespace", (group, "customresourcedefinitions"): kind}
 
 
-def searched_namespaces(job: Job) -> frozenset[str] | None:
+def searched_namespaces(job: ComparedSets) -> frozenset[str] | None:
     """Return the namespaces in which the candidate's bindings name parameters. None if an engine may look up anything.
 
     A binding without one looks in the namespace of the request (`generic.CollectParams`).
@@ -185,7 +211,7 @@ def searched_namespaces(job: Job) -> frozenset[str] | None:
     return frozenset(each.namespace for each in references if each is not None)
 
 
-def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
+def dependent(store: Store, job: ComparedSets, changes: LookupChanges) -> frozenset[str]:
     """Return the keys of objects whose requests may end differently because a looked-up object differs.
 
     These are requests whose policies use authorizers or parameters, and requests that a changed binding allowed or may
@@ -209,7 +235,7 @@ def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
     return frozenset(keys)
 
 
-def _subjects(job: Job, changes: LookupChanges) -> Callable[[str], bool]:
+def _subjects(job: ComparedSets, changes: LookupChanges) -> Callable[[str], bool]:
     """Return a predicate of users (as JSON) for whom bindings differ. A changed role may concern anyone."""
     bindings: list[RoleBindings] = []
     for key, of_object in changes.items():

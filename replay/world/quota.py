@@ -31,13 +31,13 @@ from replay.admission.ordered.builtin import cluster_of, note, run_stateful_phas
 from replay.audit.answer import refused_by
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
-from replay.pipeline.replay.decide import SeenRequest, decide_seen
-from replay.pipeline.replay.order import LoggedRequest
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.operation import creates
 from replay.reconstruct.record.body import Body
 from replay.reconstruct.record.exchange import Exchange
+from replay.world.decide import SeenRequest, decide_seen
 from replay.world.elsewhere import Elsewhere
+from replay.world.order import LoggedRequest
 from replay.world.result import Cause, answered
 
 FAILED, FORBIDDEN, NOT_FOUND, EXISTS = 400, 403, 404, 409

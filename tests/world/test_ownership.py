@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from replay.pipeline.replay.ownership import DEEPEST, Ownership
+from replay.world.ownership import DEEPEST, Ownership
 
 Rows = list[tuple[str, str, str]]
 CHAIN = [("set", "u-set", "u-deployment"), ("pod", "u-pod", "u-set"), ("other", "u-other", "u-set")]
