@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from replay.cli.options import Baseline, CandidateVersion, ClusterSnapshot, CurrentVersion, MinorVersion, Workspaces
+from replay.cli.options import (
+    Baseline,
+    CandidateVersion,
+    ClusterSnapshot,
+    CurrentVersion,
+    FullReport,
+    MinorVersion,
+    Workspaces,
+)
 from replay.errors import ReplayError
 from replay.json import JSON, json_document
 from replay.pipeline.version import version_of, versions_of_sides
@@ -49,6 +57,7 @@ def diff(
     ] = None,
     *,
     output: Annotated[DiffFormat, typer.Option("--format", help="Output format.")] = DiffFormat.TERMINAL,
+    full: FullReport = False,
     prove: Annotated[
         bool,
         typer.Option("--prove", help="Prove what each policy change can do for any request, with an example request."),
@@ -120,8 +129,14 @@ def diff(
     differences, sets = set_difference(current, candidate, versions, workspace or ())
     if prove:
         _print_proofs(differences, sets, output, save_cases, versions)
-    data, text = diff_report.diff_json(differences), diff_report.diff_text(differences)
-    _print(output, data, text, diff_report.diff_markdown(differences), differs=bool(differences))
+    text = diff_report.diff_text(differences) if full else diff_report.diff_screen(differences)
+    _print(
+        output,
+        diff_report.diff_json(differences),
+        text,
+        diff_report.diff_markdown(differences),
+        differs=bool(differences),
+    )
 
 
 def _print(output: DiffFormat, data: JSON, text: Iterable[str], markdown: Iterable[str], *, differs: bool) -> NoReturn:

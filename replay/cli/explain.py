@@ -13,6 +13,7 @@ from replay.cli.options import (
     AuthorizationMode,
     AuthorizerWebhooks,
     CollectionItem,
+    FullReport,
     OwnerLabel,
     Printed,
     Redaction,
@@ -31,6 +32,7 @@ def explain(
     audit_id: AuditID,
     source: Rehearsal,
     item: CollectionItem = 0,
+    full: FullReport = False,
     html: Annotated[Path | None, typer.Option(help="Write a web page to this file instead.")] = None,
     printed: Printed,
     tz: TimeZone = None,
@@ -42,8 +44,8 @@ def explain(
 ) -> None:
     """Why was this request denied, mutated or admitted?
 
-    Shows what is known about the request and from where, which policies match and why others do not, and each expression with the
-    values of its parts, its message, patch and cost.
+    Prints the decision of each policy that matches, and why the candidate denies or changes the request. With --full: what is known about
+    the request and from where, why other policies do not match, and each expression with the values of its parts, its message, patch and cost.
     """
     from replay.cli.progress import progress_on
     from replay.pipeline.forensic.explain import explain as explain_request
@@ -51,6 +53,7 @@ def explain(
     from replay.pipeline.output import write_page
     from replay.pipeline.period import time_zone
     from replay.report.explain_report import explain_document, explain_json
+    from replay.report.explain_screen import explain_screen
 
     zone, scenario = time_zone(tz), source.scenario()
     options = Options(
@@ -65,4 +68,5 @@ def explain(
     if html is not None and not printed.is_json:
         write_page(explain_document(explanation, zone), html)
     else:
-        printed.show(explanation, partial(explain_json, zone=zone), partial(explain_document, zone=zone))
+        screen = None if full else partial(explain_screen, zone=zone)
+        printed.show(explanation, partial(explain_json, zone=zone), partial(explain_document, zone=zone), screen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.cli.options import Baseline, Machines, Printed, Redaction, Selection, with_groups
+from replay.cli.options import Baseline, FullReport, Machines, Printed, Redaction, Selection, with_groups
 
 EPILOG = (
     "Example: replay mutations audit.jsonl.zst --current manifests/current --cluster cluster.jsonl\n\n"
@@ -12,7 +12,13 @@ EPILOG = (
 
 @with_groups
 def mutations(
-    *, source: Baseline, requests: Selection, printed: Printed, redact: Redaction = True, machines: Machines
+    *,
+    source: Baseline,
+    requests: Selection,
+    full: FullReport = False,
+    printed: Printed,
+    redact: Redaction = True,
+    machines: Machines,
 ) -> None:
     """Who changed objects between the request and the storage?
 
@@ -22,10 +28,10 @@ def mutations(
     from replay.cli.progress import progress_on
     from replay.pipeline.forensic.mutations import mutations as attribute
     from replay.pipeline.options import Options
-    from replay.report.mutations_report import mutations_document, mutations_json
+    from replay.report.mutations_report import mutations_document, mutations_json, mutations_screen
 
     scenario = source.scenario()
     with machines.fleet() as fleet, progress_on() as progress:
         options = Options(redact=redact, workers=machines.workers, fleet=fleet, focus=requests.focus())
         result = attribute(scenario, options, progress)
-    printed.show(result, mutations_json, mutations_document, indent=2)
+    printed.show(result, mutations_json, mutations_document, None if full else mutations_screen, indent=2)

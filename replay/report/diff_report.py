@@ -5,6 +5,7 @@ It compares two manifest sets, pairs of policies, or the two sources of a templa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec import to_builtins
@@ -27,6 +28,34 @@ def diff_text(differences: Sequence[ObjectDiff]) -> Iterator[str]:
             yield from _field_text(field)
     if not differences:
         yield NO_DIFFERENCE
+
+
+_SCREEN = 40
+"""Maximum number of lines of a first screen."""
+_FIRST = (Verb.CHANGED, Verb.ADDED, Verb.REMOVED)
+"""Changes that stand first on the first screen: a rename seldom matters."""
+
+
+def diff_screen(differences: Sequence[ObjectDiff]) -> Iterator[str]:
+    """Yield the whole text if it fits on a screen, else a count and a line for each object."""
+    lines = list(diff_text(differences))
+    if len(lines) <= _SCREEN:
+        yield from lines
+        return
+    counts = Counter(each.verb for each in differences)
+    kinds = ", ".join(f"{number(count)} {verb.value}" for verb, count in counts.most_common())
+    yield f"{plural(len(differences), 'object')} differ: {kinds}."
+    order = sorted(differences, key=lambda each: _FIRST.index(each.verb) if each.verb in _FIRST else len(_FIRST))
+    most = _SCREEN - 5
+    for each in order[:most]:
+        head = next(diff_text([each]))
+        fields = f" ({plural(len(each.fields), 'field')})" if each.fields else ""
+        yield f"  {head}{fields}"
+    if len(order) > most:
+        yield f"  … and {number(len(order) - most)} more"
+    yield ""
+    yield "Next steps"
+    yield "  replay diff … --full  every field, with its old and new value"
 
 
 def _field_text(field: FieldDiff) -> Iterator[str]:

@@ -71,7 +71,7 @@ class Concealer:
 
 
 _REPEATS = 3
-_TONES = {Verdict.DENIED: Tone.BAD, Verdict.UNDETERMINED: Tone.WARN, Verdict.NOT_REACHED: Tone.PLAIN}
+TONES = {Verdict.DENIED: Tone.BAD, Verdict.UNDETERMINED: Tone.WARN, Verdict.NOT_REACHED: Tone.PLAIN}
 
 
 class SetExplanation(Struct, frozen=True):
@@ -130,7 +130,7 @@ def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
         _policy(explained, each, number, policy)
         for each in explained.sets
         for number, policy in each.steps
-        if policy.matches and _denies(policy)
+        if policy.matches and denies_request(policy)
     ]
     sections += [_observed(explained), _knowledge(explained), *authorization_trace(explained.authorized)]
     for each in explained.sets:
@@ -138,7 +138,7 @@ def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
         sections += (
             _policy(explained, each, number, policy)
             for number, policy in each.steps
-            if policy.matches and not _denies(policy)
+            if policy.matches and not denies_request(policy)
         )
         sections += [_second_pass_section(each), _unmatched_section(each), _webhooks(explained, each)]
     if not explained.sets:
@@ -150,7 +150,7 @@ def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
         "What happened to this request?",
         inert(f"{record.audit_id} · {explained.log}"),
         _verdict(explained),
-        _TONES.get(verdicts[-1], Tone.GOOD) if verdicts else Tone.PLAIN,
+        TONES.get(verdicts[-1], Tone.GOOD) if verdicts else Tone.PLAIN,
         tuple(_facts(explained, zone)),
         tuple(section for section in sections if section.blocks or section.lead),
     )
@@ -297,17 +297,22 @@ def _decision(explained: Explained, each: SetExplanation) -> Section:
     matching = sum(policy.matches for policy in each.policies)
     lead = f"{matching} of {plural(len(each.policies), 'policy', 'policies')} match."
     if not each.policies and each.webhooks:
-        lead = "The set has no policies, only webhooks."
+        called = sum(not webhook.reason for webhook in each.webhooks)
+        lead = (
+            f"{number(called)} of {plural(len(each.webhooks), 'webhook')} of the set decide on the request."
+            if called
+            else "No webhook of the set is called, so no policy behind a webhook is evaluated."
+        )
     if decision.verdict is Verdict.NOT_REACHED:
         lead = "The request fails before the policies run."
-    return Section(f"{each.name}-set", title, lead, blocks, _TONES.get(decision.verdict, Tone.GOOD))
+    return Section(f"{each.name}-set", title, lead, blocks, TONES.get(decision.verdict, Tone.GOOD))
 
 
 def _policy(explained: Explained, each: SetExplanation, number: int, policy: PolicyExplanation) -> Section:
     outcomes = [b.outcome for b in policy.bindings if not b.mismatch and b.outcome]
     outcomes = list(dict.fromkeys(map(explained.concealer.text, outcomes)))
     turn = f", pass {number}" if number and each.is_reinvoked else ""
-    denies = _denies(policy)
+    denies = denies_request(policy)
     of_set = f" in the {each.name} set" if denies else ""  # what denies stands at the top, apart from its set
     title = f"{policy.policy}{of_set}{turn}: {', '.join(outcomes) or 'matches'}"
     lead = f"{policy.kind}, failurePolicy {policy.failure_policy.value}"
@@ -323,7 +328,7 @@ def _policy(explained: Explained, each: SetExplanation, number: int, policy: Pol
     return Section(f"{each.name}-{policy.policy}{again}", inert(title), inert(lead), listings, tone)
 
 
-def _denies(policy: PolicyExplanation) -> bool:
+def denies_request(policy: PolicyExplanation) -> bool:
     """Return whether the policy denies the request."""
     return any(b.outcome.startswith(("denies", "refused")) for b in policy.bindings if not b.mismatch)
 
@@ -345,12 +350,12 @@ def _binding_lines(explained: Explained, binding: BindingExplanation) -> Iterato
     for depth, place in enumerate(binding.place):
         yield inert(f"{'  ' * (depth + 1)}{explained.concealer.text(place)}")
     for step in binding.steps:
-        yield from map(inert, _step_lines(explained, step))
+        yield from map(inert, step_lines(explained, step))
     if binding.patch:
         yield inert(f"patch: {_json(explained.concealer.patch(binding.patch))}")
 
 
-def _step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
+def step_lines(explained: Explained, step: ExpressionStep) -> Iterator[str]:
     """Yield the lines of an expression: its value and cost, its text, and its parts with their values."""
     concealer, expression = explained.concealer, " ".join(step.compiled.expression.split())
     value = concealer.text(shown(concealer.value(expression, step.value)))
@@ -386,7 +391,7 @@ def _webhooks(explained: Explained, each: SetExplanation) -> Section:
     for why, webhooks_of_reason in by_reason.items():
         lines.append(f"{', '.join(f'{webhook.webhook} ({webhook.phase})' for webhook in webhooks_of_reason)}: {why}")
         steps = (step for webhook in webhooks_of_reason for step in webhook.steps)
-        lines += (f"  {line}" for step in steps for line in _step_lines(explained, step))
+        lines += (f"  {line}" for step in steps for line in step_lines(explained, step))
     blocks = (Listing("", "\n".join(map(inert, lines))),) if lines else ()
     return Section(
         f"{each.name}-webhooks", f"Webhooks of the {each.name} set that are not called", "", blocks, quiet=True
@@ -491,7 +496,7 @@ def _policy_json(explained: Explained, number: int, policy: PolicyExplanation) -
                 **({"place": [explained.concealer.text(place) for place in each.place]} if each.place else {}),
                 "patch": list(explained.concealer.patch(each.patch)),
                 "steps": [
-                    {"label": step.label, "cost": step.cost, "lines": list(_step_lines(explained, step))}
+                    {"label": step.label, "cost": step.cost, "lines": list(step_lines(explained, step))}
                     for step in each.steps
                 ],
             }

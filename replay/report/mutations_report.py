@@ -23,6 +23,7 @@ from replay.report.render.document import (
     number,
     plural,
 )
+from replay.report.render.terminal import first_screen
 
 ROWS = 12
 EXAMPLES = 4
@@ -67,6 +68,16 @@ def mutations_document(result: MutationsResult, *, rows: int = ROWS) -> Document
         facts=_facts(attributions),
         sections=tuple(section for section in sections if section is not None),
     )
+
+
+def mutations_screen(result: MutationsResult) -> Document:
+    """Return the first screen: who changed what, without the changes by the server itself."""
+    steps = [
+        ("replay mutations … --full", "every table, with the patches of examples"),
+        ("replay explain AUDIT-ID …", "what one request went through"),
+    ]
+    rows = {"by-webhook": 6, "by-policy": 6, "by-unknown": 6, "by-built-in-plugin": 8}
+    return first_screen(mutations_document(result), rows, steps)
 
 
 def mutations_json(result: MutationsResult) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from replay.kube.admissionregistration import (
 )
 from replay.manifests.diff import diff_sets
 from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
-from replay.report.diff_report import diff_json, diff_markdown, diff_text
+from replay.report.diff_report import diff_json, diff_markdown, diff_screen, diff_text
 
 PODS = Rule(("CREATE", "UPDATE"), ("",), ("v1",), ("pods",))
 MATCH = MatchResources(resource_rules=(PODS,))
@@ -122,3 +122,22 @@ def test_printed() -> None:
     assert "\n".join(diff_markdown(found)) == MARKDOWN
     assert [each["change"] for each in diff_json(found)] == ["changed", "removed"]
     assert list(diff_text(())) == ["the sets do not differ"]
+
+
+def test_a_long_difference_begins_with_what_changed() -> None:
+    renamed = [ObjectDiff("Policy", f"old-{i}", Verb.RENAMED, (), f"new-{i}") for i in range(50)]
+    changed = ObjectDiff("Policy", "p", Verb.CHANGED, (FieldDiff("a", Verb.CHANGED, "1", "2"),))
+    lines = list(diff_screen((*renamed, changed)))
+    assert lines[:3] == [
+        "51 objects differ: 50 renamed, 1 changed.",
+        "  ~ Policy/p changed (1 field)",
+        "  ~ Policy/old-0 renamed to new-0",
+    ]
+    assert lines[-4:] == [
+        "  … and 16 more",
+        "",
+        "Next steps",
+        "  replay diff … --full  every field, with its old and new value",
+    ]
+    assert len(lines) == 40
+    assert list(diff_screen((changed,))) == list(diff_text((changed,)))

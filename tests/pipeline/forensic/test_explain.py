@@ -17,7 +17,9 @@ from replay.pipeline.manifests import manifests_of
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import Reached
 from replay.report.explain_report import explain_document, explain_json
-from replay.report.render.terminal import print_document
+from replay.report.explain_screen import explain_screen
+from replay.report.render.document import Document
+from replay.report.render.terminal import LINES, WIDTH, print_document
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "sample_audit" / "shop"
@@ -59,15 +61,22 @@ def is_as_named(name: str, decision: Decision) -> bool:
 @pytest.mark.parametrize("name", REQUESTS)
 def test_golden(name: str, source: Scenario, request: pytest.FixtureRequest) -> None:
     found = explain(source, REQUESTS[name], silent)
-    document = explain_document(found)
     assert is_as_named(name, found.sets[-1].decision)
+    screen = printed(explain_screen(found), WIDTH, source.name)
+    assert len(screen.splitlines()) <= LINES
+    for path, text in (
+        (GOLDEN / f"{name}.txt", printed(explain_document(found), 120, source.name)),
+        (GOLDEN / f"{name}_screen.txt", screen),
+    ):
+        if request.config.getoption("--update-golden"):
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8")
+
+
+def printed(document: Document, width: int, store: str) -> str:
     out = StringIO()
-    print_document(document, Console(file=out, width=120, color_system=None))
-    text = "\n".join(line.rstrip() for line in out.getvalue().replace(source.name, "store").splitlines()) + "\n"
-    path = GOLDEN / f"{name}.txt"
-    if request.config.getoption("--update-golden"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    print_document(document, Console(file=out, width=width, color_system=None))
+    return "\n".join(line.rstrip() for line in out.getvalue().replace(store, "store").splitlines()) + "\n"
 
 
 @pytest.mark.slow

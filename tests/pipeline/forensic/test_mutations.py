@@ -163,7 +163,7 @@ def test_secrets_are_hidden(tmp_path: Path) -> None:
     stored = {**secret, "data": {"a": "1", "b": "aGlkZGVu"}}
     log = event("create", secret, stored, objectRef=reference, annotations=told([{**ADD, "value": "aGlkZGVu"}]))
     (tmp_path / "audit.jsonl").write_bytes(orjson.dumps(log))
-    for output in ([], ["--json"]):
+    for output in ([], ["--full"], ["--json"]):
         shown = CliRunner().invoke(app, ["mutations", str(tmp_path / "audit.jsonl"), *output, "--workers", "1"])
         assert shown.exit_code == 0
         assert "/data/b" in shown.output
