@@ -258,6 +258,12 @@ class ExportOptions(Struct, frozen=True, kw_only=True):
     beside: Path | None = None
 
 
+_WITHOUT_SET = {
+    DecidingSet.CURRENT: "no baseline: give it with --current, or let the candidate decide with --side candidate",
+    DecidingSet.CANDIDATE: "no candidate: give it with --candidate, or let the baseline decide with --side current",
+}
+
+
 def export_request(scenario: Scenario, options: ExportOptions, progress: Progress) -> Mapping[str, str]:
     """Return the files by name: several for some forms, a single one for others.
 
@@ -267,7 +273,8 @@ def export_request(scenario: Scenario, options: ExportOptions, progress: Progres
     in_force = () if scenario.current is None else (scenario.current,)
     paths = scenario.candidate_paths if side is DecidingSet.CANDIDATE else in_force
     if not paths:
-        raise ReplayError(f"no {side.value} set: give --{side.value}, which decides the request")
+        has_other = scenario.current is not None or scenario.candidate_paths
+        raise ReplayError(_WITHOUT_SET[side] if has_other else "no manifests: give --current or --candidate")
     manifests = manifests_of(scenario)
     authorizers = authorization_inputs(manifests, Options())
     with opened(scenario, progress) as store:

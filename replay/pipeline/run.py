@@ -104,6 +104,21 @@ class _Question(NamedTuple):
     accepted: AcceptanceLedger
 
 
+def _no_candidate(scenario: Scenario) -> ReplayError:
+    """Return the error about a run without a candidate. It names the scenarios below the directory, if there are some."""
+    path = scenario.logs[0] if scenario.logs else str(scenario.store or "")
+    below = sorted(each.parent for each in Path(path).glob("*/candidate") if any(each.parent.glob("audit.*")))
+    if path and below:
+        names = ", ".join(map(str, below[:_MOST_SCENARIOS]))
+        return ReplayError(f"no candidate set: give one scenario of this directory: {names}", path=path)
+    fix = "give the planned manifests with --candidate, --add or --apply, or let `replay init` find them"
+    return ReplayError(f"no candidate set: {fix}", path=path)
+
+
+_MOST_SCENARIOS = 5
+"""Maximum number of scenarios that an error names."""
+
+
 def run(scenario: Scenario, options: Options, progress: Progress, reading: AheadReading | None = None) -> RunResult:
     """Replay a scenario. `reading` is given if its log is already being read.
 
@@ -113,11 +128,7 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Ahead
         for log in scenario.logs:
             if not is_remote(log):
                 expanded(log)  # report a wrong path first
-        raise ReplayError(
-            "no candidate set: give --candidate, --add with a policy on top of --current, --apply with a bundle, or a directory with audit.* and candidate/;"
-            " `replay init` writes down where they are",
-            path=scenario.logs[0] if scenario.logs else str(scenario.store or ""),
-        )
+        raise _no_candidate(scenario)
     if options.save_cases is not None and STDIN in map(str, scenario.apply):
         raise ReplayError("a case names the files of its policies: write the bundle into a file", path="--save-cases")
     if scenario.logs:

@@ -106,10 +106,24 @@ def test_the_version_is_that_of_the_package() -> None:
 ERRORS = [
     ("no such log", ["run", "nofile.jsonl", "--candidate", str(SAMPLE / "candidate")], "nofile.jsonl: no such file"),
     ("no candidate", ["run", str(ROOT / "pyproject.toml")], "pyproject.toml: no candidate set"),
+    ("a directory of scenarios", ["run", str(SAMPLE.parent)], f"give one scenario of this directory: {SAMPLE.parent}/"),
     ("neither a log nor a candidate", ["run", "nofile.jsonl"], "nofile.jsonl: no such file"),
     ("nothing said", ["run"], "no candidate set"),
     ("no such set", ["run", str(SAMPLE), "--candidate", "/nowhere"], "/nowhere: no such file or directory"),
     ("no audit log", ["run", str(ROOT / "pyproject.toml"), "--candidate", str(SAMPLE / "candidate")], "no audit event"),
+    (
+        "no baseline to export with",
+        [
+            "export",
+            "id",
+            str(SAMPLE / "audit.jsonl.zst"),
+            "--candidate",
+            str(SAMPLE / "candidate"),
+            "--side",
+            "current",
+        ],
+        "no baseline: give it with --current, or let the candidate decide with --side candidate",
+    ),
     ("no such version", ["run", str(SAMPLE), "--kubernetes-version", "1.99"], "unknown Kubernetes version `1.99`"),
     ("no snapshot", ["run", str(SAMPLE), "--cluster", str(ROOT / "pyproject.toml")], "pyproject.toml:1: "),
 ]
