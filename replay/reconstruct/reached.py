@@ -230,20 +230,20 @@ def _is_of_kubernetes(owner: str) -> bool:
     return f".{owner}".endswith((".k8s.io", ".kubernetes.io")) or "." not in owner
 
 
-def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
+def progress_of(exchange: Exchange, old_objects: OldObjects) -> RequestProgress:
     """Return how far a request got."""
     how_far = progress(exchange)
     if how_far is not None:
         is_deletion = exchange.record.verb == "delete" and exchange.succeeded
-        return (is_deletion and _deleting_already(exchange, olds)) or how_far
+        return (is_deletion and _deleting_already(exchange, old_objects)) or how_far
     record = exchange.record
     if record.code == 404:
-        return _not_found(exchange, olds.history)
+        return _not_found(exchange, old_objects.history)
     if record.code == 409:
-        return _conflicted(exchange, olds.history)
+        return _conflicted(exchange, old_objects.history)
     if record.code == 422:
         # An update with a conflict is tried again on the new object, and policies ran for the first attempt.
-        if _is_contended(exchange, olds.history):
+        if _is_contended(exchange, old_objects.history):
             return RequestProgress(Reached.UNKNOWN, "the object was invalid, possibly only in a retry after a conflict")
         return RequestProgress(Reached.FAILED_BEFORE, "the object was invalid")
     return RequestProgress(
@@ -251,7 +251,7 @@ def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
     )
 
 
-def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress | None:
+def _deleting_already(exchange: Exchange, old_objects: OldObjects) -> RequestProgress | None:
     """Handle a successful deletion of a pod that may already be being deleted.
 
     Then it changes nothing and runs no policy (`Store.Delete`).
@@ -261,13 +261,13 @@ def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress |
     if not is_pending(exchange.response.json, exchange.request.json):
         return None
     stored = revision(exchange.response.metadata)
-    is_known = stored is not None and olds.history.index_of(exchange) is None
+    is_known = stored is not None and old_objects.history.index_of(exchange) is None
     # A deletion that stored nothing answers with a revision that another write stored.
     if is_known or deletion_began_before(exchange.response.metadata, exchange.record.received):
         return RequestProgress(
             Reached.FAILED_BEFORE, "the object was already being deleted, so the server ran no admission"
         )
-    if not olds.trusted:
+    if not old_objects.trusted:
         return RequestProgress(
             Reached.UNKNOWN, "the object may already have been in deletion, so the server may have run no admission"
         )

@@ -48,7 +48,7 @@ class Rebuilt(Struct, frozen=True):
 class RebuildContext(Struct, frozen=True):
     """Inputs of a rebuild besides the request's own record."""
 
-    olds: OldObjects
+    old_objects: OldObjects
     lister: Lister
     cluster: Cluster
     workspace: str
@@ -70,7 +70,7 @@ def rebuild(exchange: Exchange, around: RebuildContext, operation: Operation) ->
         return Rebuilt(operation, options, NULL, options)
     if operation is Operation.CREATE:
         return _created(exchange, around)
-    old = around.olds.old_object(exchange)
+    old = around.old_objects.old_object(exchange)
     if operation is Operation.DELETE:
         return Rebuilt(operation, NULL, old, NULL)
     return _updated(exchange, old, around)

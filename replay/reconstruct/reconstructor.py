@@ -72,9 +72,9 @@ class RebuildStep(NamedTuple):
     about: ObjectHistory
 
     @property
-    def olds(self) -> OldObjects:
+    def old_objects(self) -> OldObjects:
         """Return the object's history, built on demand."""
-        return self.about.olds
+        return self.about.old_objects
 
 
 class Reconstructor(Struct, frozen=True, dict=True):
@@ -122,11 +122,11 @@ class Reconstructor(Struct, frozen=True, dict=True):
 
     def of_step(self, step: RebuildStep) -> ReplayRequest:
         """Return the request of a step, rebuilt on demand."""
-        return self._request(step.exchange, step.olds)
+        return self._request(step.exchange, step.old_objects)
 
-    def progress(self, exchange: Exchange, olds: OldObjects) -> RequestProgress:
+    def progress(self, exchange: Exchange, old_objects: OldObjects) -> RequestProgress:
         """Return how far a request got. A request that a running plugin refused reached the policies."""
-        how_far = progress_of(exchange, olds)
+        how_far = progress_of(exchange, old_objects)
         if how_far.reached is Reached.FAILED_BEFORE and self.plugins:
             plugin = refused_by(exchange.record.status_message, exchange.record.resource)
             return RequestProgress(Reached.VALIDATION, f"{plugin} denied it") if plugin in self.plugins else how_far
@@ -163,19 +163,19 @@ class Reconstructor(Struct, frozen=True, dict=True):
                     results = [set_aside(history.exchanges[index])]
             yield from results
 
-    def _requests_of(self, exchange: Exchange, olds: OldObjects) -> Iterable[ReplayRequest]:
+    def _requests_of(self, exchange: Exchange, old_objects: OldObjects) -> Iterable[ReplayRequest]:
         if exchange.record.verb == "deletecollection":
             return self._collection(exchange)
         if exchange.record.response_kind == REVIEW:
             return [reviewed_request(exchange, _namespace_object(exchange.record, self.cluster.at(exchange.record)))]
-        return [self._request(exchange, olds)]
+        return [self._request(exchange, old_objects)]
 
-    def _writes_of(self, exchange: Exchange, olds: OldObjects) -> Iterator[Write]:
+    def _writes_of(self, exchange: Exchange, old_objects: OldObjects) -> Iterator[Write]:
         if exchange.record.verb in ("create", "update", "patch"):
-            old = _old_object(exchange, olds)
+            old = _old_object(exchange, old_objects)
             yield Write(
                 exchange,
-                self._request(exchange, olds),
+                self._request(exchange, old_objects),
                 old,
                 _new_object(exchange, old, self.cluster.schemas_of(exchange.record.workspace)),
             )
@@ -234,12 +234,12 @@ class Reconstructor(Struct, frozen=True, dict=True):
         """Return whether a mutating policy or webhook of the time may have changed the object of an update."""
         return is_changed_by_webhook(exchange) or self.mutators(exchange, Operation.UPDATE)
 
-    def _request(self, exchange: Exchange, olds: OldObjects) -> ReplayRequest:
+    def _request(self, exchange: Exchange, old_objects: OldObjects) -> ReplayRequest:
         record = exchange.record
         lister = self.cluster.at(record)
         mutation = self.mutation if isinstance(self.mutation, bool) else self.mutation(exchange.record)
         around = RebuildContext(
-            olds=olds,
+            old_objects=old_objects,
             lister=lister,
             cluster=self.cluster,
             workspace=record.workspace,
@@ -247,9 +247,9 @@ class Reconstructor(Struct, frozen=True, dict=True):
             mutators=self.mutators,
             mutation=mutation,
         )
-        how_far = self.progress(exchange, olds)
+        how_far = self.progress(exchange, old_objects)
         requests = []
-        for operation in operations_of(exchange, olds.history, self.cluster.begins_in):
+        for operation in operations_of(exchange, old_objects.history, self.cluster.begins_in):
             rebuilt = rebuild(exchange, around, operation)
             if record.workspace:
                 rebuilt = as_sent_to_shard(exchange, rebuilt, self.cluster)
@@ -340,7 +340,7 @@ _NAMED_IN_URL_ALONE = frozenset({"token", *CONNECT_SUBRESOURCES})
 """Subresources whose object need not have the name of its parent."""
 
 
-def _old_object(exchange: Exchange, olds: OldObjects) -> Known | Missing:
+def _old_object(exchange: Exchange, old_objects: OldObjects) -> Known | Missing:
     """Return the old object of a write, null if the write created it.
 
     It is the last state of the history if that has no gaps. The response is no evidence here: mutators may have changed
@@ -348,8 +348,12 @@ def _old_object(exchange: Exchange, olds: OldObjects) -> Known | Missing:
     """
     if exchange.record.verb == "create" or exchange.record.code == CREATED:
         return NULL
-    last = olds.last(exchange)
-    return last if olds.trusted and isinstance(last, Known) and last.value is not None else olds.old_object(exchange)
+    last = old_objects.last(exchange)
+    return (
+        last
+        if old_objects.trusted and isinstance(last, Known) and last.value is not None
+        else old_objects.old_object(exchange)
+    )
 
 
 def _new_object(exchange: Exchange, old: Known | Missing, schemas: Schemas) -> Known | Missing:

@@ -17,19 +17,19 @@ from replay.reconstruct.record.known import GONE, Known, get
 from replay.reconstruct.server.deletion import ended, left_by_deletion
 from replay.world.collection import OBJECT_LABELS, Collection
 from replay.world.controller import NAMESPACE_CONTROLLER
-from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
 from replay.world.lookup import DifferingLookups, WorldLister
 from replay.world.namespace import NamespaceAt
 from replay.world.pod_validation import is_open
+from replay.world.request_adapter import RequestAdapter
 from replay.world.result import DELETED, NOT_SENT, UNKNOWN, CausingRequest, RequestEnd, answered, label
 from replay.world.server.answer import ServerAnswer, denied
 from replay.world.server.server import Server
-from replay.world.state import LABELS, Branch, Later, State, content
+from replay.world.state import LABELS, Branch, DeferredObject, State, content
 
 
-class Collecting(NamedTuple):
+class CollectionStep(NamedTuple):
     """A `deletecollection` and one object that it may delete.
 
     `number` is the position of the object among those that the log's request deleted, None if it did not delete it.
@@ -73,32 +73,34 @@ class Collecting(NamedTuple):
         return DELETED if self.collection.is_refused else self.logged
 
 
-class Collector(Struct, frozen=True):
+class CollectionPredictor(Struct, frozen=True):
     """Predicts what collection deletions do to one object. `steps` are all requests of that object."""
 
     server: Server
     judge: Judge
-    elsewhere: Elsewhere
+    request_adapter: RequestAdapter
     reconstructor: Reconstructor
     findings: Container[int]
-    stops: Mapping[int, str]
+    first_denials: Mapping[int, str]
     """The name of the first object whose deletion the candidate denies, by sequence number of the collection request.
     """
     steps: Sequence[RebuildStep]
     existence: Existence
 
-    def meeting(
+    def collection_step(
         self, collection: Collection, uid: str, namespace: NamespaceAt, lookups: DifferingLookups
-    ) -> Collecting:
-        """Return the meeting of a collection request with the object that has `uid` in the log."""
+    ) -> CollectionStep:
+        """Return the step for a collection request and the object that has `uid` in the log."""
         number = collection.items.get(uid)
         exchange = Exchange(collection.record, self.reconstructor.cluster.discovery)
-        stop = self.stops.get(collection.record.seq)
+        stop = self.first_denials.get(collection.record.seq)
         # A creation lacks the name if the server generated it.
         name = next((step.exchange.record.name for step in self.steps if step.exchange.record.name), "")
         # The server deletes the objects in the order of their names and stops at the first error.
         is_stopped = stop is not None and stop < name
-        return Collecting(collection, exchange, number, namespace, name, lookups, is_stopped, uid in collection.held)
+        return CollectionStep(
+            collection, exchange, number, namespace, name, lookups, is_stopped, uid in collection.held
+        )
 
     def concerns(self, collection: Collection, uid: str, branches: Sequence[Branch]) -> bool:
         """Return whether the request may find the object, in the log or under the candidate."""
@@ -115,66 +117,66 @@ class Collector(Struct, frozen=True):
         if all(branch.state is None or branch.is_absent for branch in branches):
             return False
         is_unselected = all(
-            isinstance(state, Later) and causing_request is not None and not state.differs_at(LABELS)
+            isinstance(state, DeferredObject) and causing_request is not None and not state.differs_at(LABELS)
             for state, causing_request in branches
         )
         return not (is_unselected and self.existence.now)
 
-    def answers(self, meeting: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
+    def answers(self, step: CollectionStep, branch: Branch) -> Iterator[ServerAnswer]:
         """Yield the answers that the server may give if the object is in this branch."""
-        number, state = meeting.number, branch.state
-        if state is None and number is None and not (meeting.collection.is_refused and self.existence.now):
-            yield ServerAnswer(meeting.admitted, None)
+        number, state = step.number, branch.state
+        if state is None and number is None and not (step.collection.is_refused and self.existence.now):
+            yield ServerAnswer(step.admitted, None)
         elif branch.is_absent:
-            is_unsent = meeting.by_controller
-            is_gone = number is not None and not meeting.is_held
-            yield ServerAnswer(NOT_SENT if is_unsent else meeting.admitted, None if is_gone else state)
-        elif meeting.is_stopped:
-            yield ServerAnswer(meeting.logged, state if state is not None else self.left())
-        elif self._is_alike(meeting, state):
-            yield ServerAnswer(meeting.logged, _ended(meeting, state) if meeting.is_held else None)
-        elif number is None and isinstance(state, Later) and self._is_not_selected(meeting, state):
-            yield ServerAnswer(meeting.logged, state)
-        elif meeting.by_controller and self._is_left(meeting.namespace):
+            is_unsent = step.by_controller
+            is_gone = number is not None and not step.is_held
+            yield ServerAnswer(NOT_SENT if is_unsent else step.admitted, None if is_gone else state)
+        elif step.is_stopped:
+            yield ServerAnswer(step.logged, state if state is not None else self.left())
+        elif self._is_alike(step, state):
+            yield ServerAnswer(step.logged, _ended(step, state) if step.is_held else None)
+        elif number is None and isinstance(state, DeferredObject) and self._is_not_selected(step, state):
+            yield ServerAnswer(step.logged, state)
+        elif step.by_controller and self._is_left(step.namespace):
             yield ServerAnswer(NOT_SENT, state if state is not None else self.left())
         else:
-            yield from self._of_content(meeting, branch)
+            yield from self._of_content(step, branch)
 
-    def _is_alike(self, meeting: Collecting, state: State) -> bool:
+    def _is_alike(self, step: CollectionStep, state: State) -> bool:
         """Return whether the candidate decides about the object as it was in the log."""
-        is_found = meeting.collection.record.seq in self.findings
-        is_same = meeting.number is not None and not (meeting.namespace.differs or meeting.lookups.states or is_found)
-        return is_same and self.server.meets_alike(meeting.collection.record, state)
+        is_found = step.collection.record.seq in self.findings
+        is_same = step.number is not None and not (step.namespace.differs or step.lookups.states or is_found)
+        return is_same and self.server.meets_alike(step.collection.record, state)
 
-    def _is_not_selected(self, meeting: Collecting, state: Later) -> bool:
+    def _is_not_selected(self, step: CollectionStep, state: DeferredObject) -> bool:
         """Return whether the object existed in the log with the same labels and was not selected."""
-        return not meeting.collection.is_refused and not state.differs_at(LABELS) and self.existence.now
+        return not step.collection.is_refused and not state.differs_at(LABELS) and self.existence.now
 
     @staticmethod
     def _is_left(namespace: NamespaceAt) -> bool:
         """Return whether the candidate keeps the namespace, so that no controller empties it."""
         return namespace.differs and not namespace.is_terminating and not namespace.is_absent
 
-    def _of_content(self, meeting: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
+    def _of_content(self, step: CollectionStep, branch: Branch) -> Iterator[ServerAnswer]:
         state = branch.state
         here = content(state) if state is not None else self._log_state(self.existence.passed)
-        is_listed = state is None and not meeting.collection.is_refused
-        if isinstance(here, Missing) and meeting.collection.is_refused:
-            is_asked = self.judge.asks(meeting.collection.record)
+        is_listed = state is None and not step.collection.is_refused
+        if isinstance(here, Missing) and step.collection.is_refused:
+            is_asked = self.judge.asks(step.collection.record)
             # The selectors cannot be evaluated without content: the request deletes the object or leaves it.
-            yield ServerAnswer(UNKNOWN if is_asked else meeting.admitted, state)
-            if not is_asked and not meeting.exchange.dry_run:
-                yield ServerAnswer(meeting.admitted, GONE)
+            yield ServerAnswer(UNKNOWN if is_asked else step.admitted, state)
+            if not is_asked and not step.exchange.dry_run:
+                yield ServerAnswer(step.admitted, GONE)
         elif isinstance(here, Missing):
-            yield ServerAnswer(meeting.logged, here)
-        elif is_listed or (is_selected := self._is_selected(meeting, here)):
-            yield from self._decided(meeting, branch, here)
+            yield ServerAnswer(step.logged, here)
+        elif is_listed or (is_selected := self._is_selected(step, here)):
+            yield from self._decided(step, branch, here)
         else:
-            yield ServerAnswer(meeting.admitted, state)
+            yield ServerAnswer(step.admitted, state)
             if is_selected is None:
-                yield from self._decided(meeting, branch, here)
+                yield from self._decided(step, branch, here)
 
-    def _is_selected(self, meeting: Collecting, here: Known) -> bool | None:
+    def _is_selected(self, step: CollectionStep, here: Known) -> bool | None:
         """Return whether the request selects the object, None if that is unknown.
 
         Labels and fields that are unknown here are taken from the log's object.
@@ -183,48 +185,48 @@ class Collector(Struct, frozen=True):
             logged = self._log_state(self.existence.passed)
             if isinstance(logged, Known):
                 here = here.with_value(OBJECT_LABELS, get(logged.value, OBJECT_LABELS) or {})
-        is_selected = meeting.collection.selects(meeting.exchange, here)
-        return True if is_selected is None and meeting.number is not None else is_selected
+        is_selected = step.collection.selects(step.exchange, here)
+        return True if is_selected is None and step.number is not None else is_selected
 
-    def _decided(self, meeting: Collecting, branch: Branch, here: Known) -> Iterator[ServerAnswer]:
+    def _decided(self, step: CollectionStep, branch: Branch, here: Known) -> Iterator[ServerAnswer]:
         """Yield the answers that the candidate's verdict about the object gives."""
-        lister: Lister = self.reconstructor.cluster.at(meeting.collection.record)
-        if meeting.lookups.states:
-            lister = WorldLister(lister, meeting.lookups.states)
-        is_met = meeting.number is not None
-        gone = self._after(meeting, branch, here)
+        lister: Lister = self.reconstructor.cluster.at(step.collection.record)
+        if step.lookups.states:
+            lister = WorldLister(lister, step.lookups.states)
+        is_met = step.number is not None
+        gone = self._after(step, branch, here)
         state: State = here if is_met or branch.state is not None else None
-        if meeting.exchange.dry_run:
+        if step.exchange.dry_run:
             # A dry run leaves the object as it was.
             gone, state = [branch.state], branch.state
-        decision = self.judge.decision_elsewhere(self.elsewhere.deleted(meeting.exchange, here), lister)
+        decision = self.judge.decide_adapted(self.request_adapter.deleted(step.exchange, here), lister)
         if decision.denials:
             yield ServerAnswer(denied(decision), state, decision)
         elif decision.verdict is Verdict.UNDETERMINED:
             yield ServerAnswer(UNKNOWN, here if is_met else state)
             yield from (ServerAnswer(UNKNOWN, left) for left in gone)
         else:
-            yield from (ServerAnswer(meeting.admitted, left) for left in gone)
+            yield from (ServerAnswer(step.admitted, left) for left in gone)
 
     @staticmethod
-    def _after(meeting: Collecting, branch: Branch, here: Known) -> list[State]:
+    def _after(step: CollectionStep, branch: Branch, here: Known) -> list[State]:
         """Return the states that the deletion may leave.
 
         None (as in the log) if it deletes the same object as in the log, or if nothing remains in either.
         """
-        if meeting.number is not None and branch.state is None:
+        if step.number is not None and branch.state is None:
             return [None]
-        left = left_by_deletion(here, meeting.exchange)
-        is_gone_in_log = meeting.number is not None and not meeting.is_held
+        left = left_by_deletion(here, step.exchange)
+        is_gone_in_log = step.number is not None and not step.is_held
         return [None if is_gone_in_log and each == GONE else each for each in left]
 
-    def left(self) -> Later:
+    def left(self) -> DeferredObject:
         """Return the object after the log's last write, computed on demand."""
-        return Later(partial(self._log_state, self.existence.passed))
+        return DeferredObject(partial(self._log_state, self.existence.passed))
 
     def _log_state(self, passed: int) -> Known | Missing:
         """Return the object after the last write among the first `passed` requests of the log."""
-        history = self.steps[0].olds.history
+        history = self.steps[0].old_objects.history
         for step in reversed(self.steps[:passed]):
             place = history.index_of(step.exchange)
             if place is not None:
@@ -232,11 +234,11 @@ class Collector(Struct, frozen=True):
         return Missing("", "the log has no write to the object")
 
 
-def _ended(meeting: Collecting, state: State) -> State:
+def _ended(step: CollectionStep, state: State) -> State:
     """Return the state of an object after a request to delete it.
 
     Finalizers keep it both in the log and under the candidate.
     """
-    if not isinstance(state, Later):
+    if not isinstance(state, DeferredObject):
         return state
-    return Later(lambda: ended(state.content, meeting.exchange), state.touched)
+    return DeferredObject(lambda: ended(state.content, step.exchange), state.touched)

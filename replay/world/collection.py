@@ -105,7 +105,7 @@ class PlaceCollections:
         return min(_next(places, start, len(self.ordered)) for places in (self._refused, self._listing.get(uid, ())))
 
 
-class Meetings:
+class CollectionCursor:
     """Cursor over the collection requests that one object meets."""
 
     def __init__(self, collections: PlaceCollections) -> None:

@@ -104,7 +104,7 @@ def _found_object(exchange: Exchange) -> bool | None:
 
 def _is_left(step: reconstructor.RebuildStep) -> bool:
     """Return whether a pod remains after its eviction. A pod without a node is removed at once."""
-    history = step.olds.history
+    history = step.old_objects.history
     place = history.index_of(step.exchange)
     after = history.after(place) if place is not None else None
     return not isinstance(after, Known) or after.value is not None
@@ -117,10 +117,10 @@ def _existed_before(steps: Sequence[reconstructor.RebuildStep], cluster: Cluster
     shows to begin. If no answer tells, a first request that is a creation means that it did not exist.
     """
     first = steps[0]
-    last = first.olds.last(first.exchange)
+    last = first.old_objects.last(first.exchange)
     if isinstance(last, Known):
         return last.value is not None
-    begun = next(iter(first.olds.history.effects), None)
+    begun = next(iter(first.old_objects.history.effects), None)
     for step in steps:
         # After the first write, answers only show what that write left.
         if begun is not None and step.exchange.record.received >= begun.end:

@@ -22,14 +22,14 @@ from replay.matching.coarse import Classed
 from replay.reconstruct.record.known import Known
 from replay.reconstruct.request import ReplayRequest
 from replay.world.result import Cause, answered
-from replay.world.state import known_of
+from replay.world.state import known_or_missing
 from replay.world.validation import PatchRules, breaks_metadata, breaks_rules, breaks_schema, may_break
 
 ADMITTED = Decision(Verdict.ADMITTED)
 """Decision about a request that no policy evaluates."""
 
 
-class Judged(NamedTuple):
+class JudgedRequest(NamedTuple):
     """A decision of the candidate, and the object that its validating phase sees."""
 
     decision: Decision
@@ -89,7 +89,7 @@ class Judge(Struct, frozen=True, dict=True):
             return False
         if breaks_metadata(patch):
             return True
-        after, original = mutated(), known_of(unmutated.object)
+        after, original = mutated(), known_or_missing(unmutated.object)
         if isinstance(after, Missing) or isinstance(original, Missing):
             return False
         return breaks_rules(self.schemas.for_kind(kind), after, original, patch)
@@ -111,27 +111,27 @@ class Judge(Struct, frozen=True, dict=True):
         cause, attributes = answered(request.record).cause, request.attributes
         if cause != Cause.INVALID:
             return cause == Cause.ABSENT and not request.record.status_message
-        return self.breaks_definition(attributes.kind, known_of(attributes.object), old, lister)
+        return self.breaks_definition(attributes.kind, known_or_missing(attributes.object), old, lister)
 
-    def elsewhere(self, request: ReplayRequest, lister: Lister) -> Judged:
+    def judge_adapted(self, request: ReplayRequest, lister: Lister) -> JudgedRequest:
         """Return the candidate's decision and object for a request on another object.
 
         No mutator has changed that object yet.
         """
-        decision = self.decision_elsewhere(request, lister)
+        decision = self.decide_adapted(request, lister)
         # Without a mutation the validating phase sees the object of the request. An undetermined decision may mutate
         # it.
         if not decision.patch and not decision.undetermined:
-            return Judged(decision, request.attributes.object)
-        return Judged(decision, self.object_elsewhere(request, lister))
+            return JudgedRequest(decision, request.attributes.object)
+        return JudgedRequest(decision, self.adapted_object(request, lister))
 
-    def decision_elsewhere(self, request: ReplayRequest, lister: Lister) -> Decision:
+    def decide_adapted(self, request: ReplayRequest, lister: Lister) -> Decision:
         """Return only the candidate's decision for a request on another object."""
         if not self.asks(request.record):
             return ADMITTED
         return self.shown(request, self.with_quotas(request, self.decide_alone(request, lister)[1]))
 
-    def object_elsewhere(self, request: ReplayRequest, lister: Lister) -> Object:
+    def adapted_object(self, request: ReplayRequest, lister: Lister) -> Object:
         """Return the object that the validating phase sees for a request on another object."""
         arguments = (request.before_mutation, request.attributes, lister, self.backends(request))
         return self.alone().validated(*arguments)[1].object

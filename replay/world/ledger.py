@@ -34,11 +34,11 @@ from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.known import GONE, get
 from replay.world.decide import SeenRequest, decide_seen
-from replay.world.elsewhere import Elsewhere
 from replay.world.gate import OPEN, Gate
 from replay.world.opening import open_book
 from replay.world.order import DELETE_COLLECTION, LoggedRequest, in_order, logged_request
 from replay.world.quota import QuotaLedger
+from replay.world.request_adapter import RequestAdapter
 
 RequestKey = tuple[int, int]
 """Sequence number of a request, and the number of the object in a collection deletion."""
@@ -164,7 +164,7 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
     chain: Chain,
     sets: Sequence[ManifestSet],
     cluster: Cluster,
-    elsewhere: Elsewhere,
+    request_adapter: RequestAdapter,
     *,
     begin: int = 0,
     gate: Gate = OPEN,
@@ -172,7 +172,7 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
 ) -> Ledger | None:
     """Return the ledger for the sets of a chain, None if no plugin with state is on.
 
-    `elsewhere` builds requests on objects that differ from the log's. The log begins at `begin`, in microseconds.
+    `request_adapter` builds requests on objects that differ from the log's. The log begins at `begin`, in microseconds.
     `gate` holds the requests that reach admission in one set only. `is_whole` says that the log has no gaps.
     """
     books: list[tuple[ChargeBounds | None, ...]] = []
@@ -193,7 +193,7 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
             for book in own:
                 if book is not None:
                     open_book(book, namespaces, cluster, begin)
-            quotas = QuotaLedger(chain, own, cluster, elsewhere, gate.refused, gate.let_in, is_whole)
+            quotas = QuotaLedger(chain, own, cluster, request_adapter, gate.refused, gate.let_in, is_whole)
             followed = _WRITES if namespaces is None else both(_WRITES, _within(namespaces))
             hard = _hard_names(sets, cluster) if namespaces is not None else None
             predicates.append(followed if hard is None else both(followed, _counted(hard)))

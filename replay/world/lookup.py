@@ -22,7 +22,7 @@ from replay.kube.rbac.kind import RBAC_GROUP, ROLE
 from replay.kube.schema import CRD, known_spec
 from replay.reconstruct.record.known import Known, attribute, get
 from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, CausingRequest, RequestEnd
-from replay.world.state import SAME, content
+from replay.world.state import SAME_BRANCHES, content
 from replay.world.timeline import WorldChange, branches_at
 
 LookupChanges = Mapping[ObjectKey, Sequence[WorldChange]]
@@ -145,8 +145,8 @@ class LookupsInTime:
         states: dict[ObjectKey, Known | Missing] = {}
         causing_request: CausingRequest | None = None
         for key, object_changes in self._changes.items():
-            branches = branches_at(object_changes, place) if self._may_find(key, namespace) else SAME
-            if branches != SAME:
+            branches = branches_at(object_changes, place) if self._may_find(key, namespace) else SAME_BRANCHES
+            if branches != SAME_BRANCHES:
                 # If several states are possible, the object is unknown.
                 state = branches[0].state
                 states[key] = _OPEN if len(branches) > 1 or state is None else content(state)
@@ -175,7 +175,7 @@ class WorldLister:
         own = {key: state for key, state in self._states.items() if key[:2] == (kind.group, kind.kind)}
         if isinstance(listed, Missing) or not own:
             return listed
-        objects = [each for each in listed if not any(_is(each, key) for key in own)]
+        objects = [each for each in listed if not any(_has_key(each, key) for key in own)]
         here = (state for key, state in own.items() if namespace in (None, key[2]))
         objects += [
             attribute(state, kind.kind) for state in here if isinstance(state, Missing) or state.value is not None
@@ -183,7 +183,7 @@ class WorldLister:
         return objects
 
 
-def _is(obj: JSON | PartialObject | Missing, key: ObjectKey) -> bool:
+def _has_key(obj: JSON | PartialObject | Missing, key: ObjectKey) -> bool:
     value = obj.value if isinstance(obj, PartialObject) else obj
     metadata = value.get("metadata") if isinstance(value, dict) else None
     return isinstance(metadata, dict) and (metadata.get("namespace") or "", metadata.get("name")) == key[2:]
@@ -213,11 +213,11 @@ def _authorized(annotations: str | None) -> tuple[bool, frozenset[ObjectKey]]:
     """Return whether the authorizers refused a request, and the keys of the binding and role that allowed it."""
     annotation_map = annotations_from_json(annotations)
     is_forbidden = annotation_map.get("authorization.k8s.io/decision") == _FORBIDDEN
-    return is_forbidden, granting(annotation_map.get("authorization.k8s.io/reason", ""))
+    return is_forbidden, granting_objects(annotation_map.get("authorization.k8s.io/reason", ""))
 
 
 @lru_cache(maxsize=1024)
-def granting(reason: str) -> frozenset[ObjectKey]:
+def granting_objects(reason: str) -> frozenset[ObjectKey]:
     """Return the keys of the binding and the role that allowed a request, empty if another authorizer did."""
     match = _ALLOWED.match(reason)
     if match is None:

@@ -15,7 +15,7 @@ from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, Presence
 
 TEMPLATE: Place = ("object", "spec", "template")
-ONCE_FOR = (("batch", "jobs"), ("apps", "replicasets"), ("apps", "statefulsets"))
+CREATE_PODS_ONCE = (("batch", "jobs"), ("apps", "replicasets"), ("apps", "statefulsets"))
 """Resources whose pods controllers create when the object is new."""
 TEMPLATES_OF = ("deployments",)
 """Resources whose pod template decides which object their controller creates."""
@@ -35,7 +35,7 @@ def is_missing(owner: OwnerChange, step: WorldStep, is_creation: bool) -> bool:
     return own is not None and plain_template(own) != plain_template(owner.template)
 
 
-def left_by(presence: Presence, step: WorldStep) -> Known | Missing:
+def state_if_unsent(presence: Presence, step: WorldStep) -> Known | Missing:
     """Return what remains if a controller's request is not sent because of an owner."""
     if presence is Presence.LEFT:
         return step.old

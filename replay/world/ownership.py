@@ -29,7 +29,7 @@ class Ownership(Struct, frozen=True):
         return Ownership(rows, _depths(rows))
 
     @property
-    def owning(self) -> frozenset[str]:
+    def owner_uids(self) -> frozenset[str]:
         """Return the UIDs of all owners."""
         return frozenset(self.rows["owner"].unique())
 

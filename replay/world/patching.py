@@ -12,13 +12,13 @@ from replay.reconstruct.patch.body import UnappliedPatchError, UnfittingPatchErr
 from replay.reconstruct.patch.result import after_patch, is_strategic, may_be_either, shown_form
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, replaced
-from replay.world.state import NOISE
+from replay.world.state import INSIGNIFICANT_FIELDS
 
 _STAND_IN = "\x00hole {}"
 """Replacement of an unknown part while a patch is applied. No client sends it, so no patch refers to it."""
 
 _OF_ONE_WORLD = tuple(
-    Hole(path, "the server sets it, and the value under the candidate is not known") for path in NOISE
+    Hole(path, "the server sets it, and the value under the candidate is not known") for path in INSIGNIFICANT_FIELDS
 )
 """Server-set fields. A patch that fails on them may have named values that its client had read."""
 
@@ -57,7 +57,7 @@ def is_strategic_patch(exchange: Exchange, old: Callable[[], Known | Missing]) -
     after, live = exchange.response.json, old()
     if not isinstance(after, dict) or isinstance(live, Missing) or live.value is None:
         return None
-    told = is_strategic(exchange, live.value, after, (*NOISE, *(hole.path for hole in live.holes)))
+    told = is_strategic(exchange, live.value, after, (*INSIGNIFICANT_FIELDS, *(hole.path for hole in live.holes)))
     return told if told is not None else shown_form(exchange, live.value)
 
 

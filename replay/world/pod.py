@@ -20,16 +20,16 @@ from replay.reconstruct import reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import get
 from replay.world.controller import JOB_CONTROLLER, REPLICASET_CONTROLLER, STATEFULSET_CONTROLLER
-from replay.world.elsewhere import Elsewhere
 from replay.world.judge import Judge
 from replay.world.owner import TEMPLATE, plain_template
-from replay.world.state import Branch, Later, known_of, spec
+from replay.world.request_adapter import RequestAdapter
+from replay.world.state import Branch, DeferredObject, known_or_missing, spec
 from replay.world.step import WorldStep
 
 _UNANSWERED = 409
 
 
-class _Maker(NamedTuple):
+class _PodCreator(NamedTuple):
     """A controller's way of creating pods for a resource.
 
     `kind` is the kind of the pods' owner. `name` is the prefix of a pod's name, with `{}` for the name of the object.
@@ -52,8 +52,8 @@ class _Maker(NamedTuple):
         )
 
 
-_MAKERS = {
-    ("apps", "deployments"): _Maker(
+_POD_CREATORS = {
+    ("apps", "deployments"): _PodCreator(
         REPLICASET_CONTROLLER,
         "apps/v1",
         "ReplicaSet",
@@ -61,7 +61,7 @@ _MAKERS = {
         ("pod-template-hash",),
         (("paused", True), ("replicas", 0)),
     ),
-    ("apps", "statefulsets"): _Maker(
+    ("apps", "statefulsets"): _PodCreator(
         STATEFULSET_CONTROLLER,
         "apps/v1",
         "StatefulSet",
@@ -69,7 +69,7 @@ _MAKERS = {
         ("apps.kubernetes.io/pod-index", "controller-revision-hash", "statefulset.kubernetes.io/pod-name"),
         (("replicas", 0),),
     ),
-    ("batch", "jobs"): _Maker(
+    ("batch", "jobs"): _PodCreator(
         JOB_CONTROLLER,
         "batch/v1",
         "Job",
@@ -104,9 +104,9 @@ class _LoggedTemplate(NamedTuple):
     template: bytes
 
 
-def makes_pods(record: RequestRecord) -> bool:
+def creates_pods(record: RequestRecord) -> bool:
     """Return whether controllers create pods for the object of a request."""
-    return (record.api_group, record.resource) in _MAKERS
+    return (record.api_group, record.resource) in _POD_CREATORS
 
 
 class ControllerPods:
@@ -115,13 +115,15 @@ class ControllerPods:
     A Deployment gets them from its ReplicaSets, a StatefulSet or a Job directly.
     """
 
-    def __init__(self, steps: Sequence[reconstructor.RebuildStep], judge: Judge, elsewhere: Elsewhere) -> None:
-        """Start before the first of `steps`, which are all requests of an object that gets pods (`makes_pods`)."""
+    def __init__(
+        self, steps: Sequence[reconstructor.RebuildStep], judge: Judge, request_adapter: RequestAdapter
+    ) -> None:
+        """Start before the first of `steps`, which are all requests of an object that gets pods (`creates_pods`)."""
         record = steps[0].exchange.record
-        self._maker = _MAKERS[record.api_group, record.resource]
+        self._maker = _POD_CREATORS[record.api_group, record.resource]
         self._steps = steps
         self._judge = judge
-        self._elsewhere = elsewhere
+        self._adapter = request_adapter
         self._template = b""
         self._logged: list[_LoggedTemplate] | None = None
         self.refused: list[RefusedPods] = []
@@ -148,7 +150,7 @@ class ControllerPods:
     def _wanted(self, branches: tuple[Branch, ...]) -> JSON:
         """Return the template of the wanted pods if it is certain and may differ from the log's, None otherwise."""
         state = branches[0].state
-        if len(branches) > 1 or state is None or (isinstance(state, Later) and not state.differs_at(TEMPLATE)):
+        if len(branches) > 1 or state is None or (isinstance(state, DeferredObject) and not state.differs_at(TEMPLATE)):
             return None
         own_spec = spec(state)
         if not isinstance(own_spec, dict) or any(own_spec.get(name) == value for name, value in self._maker.none):
@@ -172,10 +174,10 @@ class ControllerPods:
         return self._logged
 
     def _is_refused(self, step: WorldStep, template: JSON) -> bool:
-        request = step.in_namespace(self._elsewhere.created(self._creation(step, template), step.lister))
-        decision = self._judge.decision_elsewhere(request, step.lister)
+        request = step.in_namespace(self._adapter.created(self._creation(step, template), step.lister))
+        decision = self._judge.decide_adapted(request, step.lister)
         return bool(decision.denials) or self._judge.leaves_invalid(
-            request, decision.patch, lambda: known_of(self._judge.object_elsewhere(request, step.lister))
+            request, decision.patch, lambda: known_or_missing(self._judge.adapted_object(request, step.lister))
         )
 
     def _creation(self, step: WorldStep, template: JSON) -> Exchange:
@@ -214,7 +216,7 @@ class ControllerPods:
             request_object=orjson.dumps(pod).decode(),
             response_object=None,
         )
-        return Exchange(request_record, self._elsewhere.reconstructor.cluster.discovery)
+        return Exchange(request_record, self._adapter.reconstructor.cluster.discovery)
 
 
 def template_key(template: JSON) -> bytes:

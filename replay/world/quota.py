@@ -36,8 +36,8 @@ from replay.reconstruct.operation import creates
 from replay.reconstruct.record.body import Body
 from replay.reconstruct.record.exchange import Exchange
 from replay.world.decide import SeenRequest, decide_seen
-from replay.world.elsewhere import Elsewhere
 from replay.world.order import LoggedRequest
+from replay.world.request_adapter import RequestAdapter
 from replay.world.result import Cause, answered
 
 FAILED, FORBIDDEN, NOT_FOUND, EXISTS = 400, 403, 404, 409
@@ -57,7 +57,7 @@ class QuotaLedger(Struct):
     chain: Chain
     books: Sequence[QuotaBook | None]
     cluster: Cluster
-    elsewhere: Elsewhere
+    request_adapter: RequestAdapter
     refused: frozenset[int] = frozenset()
     """The numbers of requests that the log's authorizers allowed and those of the other sets deny."""
     let_in: frozenset[int] = frozenset()
@@ -210,13 +210,13 @@ class _Step(Struct):
         plain = guarded(value.value) if isinstance(value, PartialObject) else value
         return CountedObject(self.attributes.resource.group_resource, plain, is_certain)
 
-    def _create_elsewhere(self) -> Decision:
+    def _create_adapted(self) -> Decision:
         """Decide an update that creates its object in this set.
 
         The log's refusals about the old object do not count.
         """
         ledger, lister = self.ledger, self.ledger.cluster.at(self.record)
-        request = ledger.elsewhere.created(Exchange(self.record, ledger.cluster.discovery), lister)
+        request = ledger.request_adapter.created(Exchange(self.record, ledger.cluster.discovery), lister)
         seen = decide_seen(ledger.chain, request, lister)
         self.attributes = _with_reset_status(seen.attributes[self.number])
         return self._create(seen.decisions[self.number], is_unlike_log=True)
@@ -328,7 +328,7 @@ class _Step(Struct):
         present = self.book.get(namespace, self.key)
         if present is None and self._creates():
             self.attributes = replace(attributes, operation=Operation.CREATE, old_object=None)
-            return self._create(decision) if self.is_logged else self._create_elsewhere()
+            return self._create(decision) if self.is_logged else self._create_adapted()
         if present is None:
             present = self._adopted()
         if present is None or decision.denials:

@@ -30,7 +30,7 @@ from replay.matching.equivalence import EquivalentResourceMapper
 from replay.reconstruct.cluster import Cluster
 from replay.world.collection import Collections
 from replay.world.gate import OPEN, Gate
-from replay.world.lookup import DEFINITION, LookupChanges, granting
+from replay.world.lookup import DEFINITION, LookupChanges, granting_objects
 from replay.world.namespace import namespace_key
 from replay.world.ownership import Ownership
 from replay.world.result import Cause, answered, refusers
@@ -154,7 +154,7 @@ class GatedObjects(NamedTuple):
     """
 
     keys: frozenset[str] = frozenset()
-    unnamed: Mapping[tuple[str, str, str], tuple[int, ...]] = {}
+    unnamed_creations: Mapping[tuple[str, str, str], tuple[int, ...]] = {}
 
 
 def gated_objects(store: Store, gate: Gate) -> GatedObjects:
@@ -228,7 +228,7 @@ def dependent(store: Store, job: ComparedSets, changes: LookupChanges) -> frozen
         requests = CoarseClass(*columns)
         if (
             f"{requests.resource}.{requests.api_group}" in defined
-            or not granting(reason).isdisjoint(changes)
+            or not granting_objects(reason).isdisjoint(changes)
             or ((is_forbidden or job.questions.consulted(requests)) and (others or is_bound(user)))
         ):
             keys.update(asked_keys)

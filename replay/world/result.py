@@ -62,7 +62,7 @@ ABSENT = RequestEnd(Cause.ABSENT, 404)
 EXISTS = RequestEnd(Cause.EXISTS, 409)
 CONFLICT = RequestEnd(Cause.CONFLICT, 409)
 INVALID = RequestEnd(Cause.INVALID, 422)
-OF_VERSION = RequestEnd("error 500", 500)
+VERSION_NAMED = RequestEnd("error 500", 500)
 """The answer to a creation that names a resourceVersion."""
 FORBIDDEN = RequestEnd(Cause.FORBIDDEN, 403)
 

@@ -14,7 +14,7 @@ from replay.reconstruct.record.known import Hole, Known, get, removed, replaced
 from replay.world.result import CausingRequest
 
 
-class Later:
+class DeferredObject:
     """An object that exists and whose content is computed on demand, since most contents are never read.
 
     `touched` are the places where it may differ from the log's object, None if unknown. They are all in bodies that
@@ -31,7 +31,7 @@ class Later:
         self._make = make
         self._content: Known | Missing | None = None
         self.touched = touched
-        self.spec_of: State = spec_of.spec_of or spec_of if isinstance(spec_of, Later) else spec_of
+        self.spec_of: State = spec_of.spec_of or spec_of if isinstance(spec_of, DeferredObject) else spec_of
 
     def differs_at(self, place: Place) -> bool:
         """Return whether the object may differ from the log's in a place, or in one above or below it."""
@@ -50,25 +50,25 @@ class Later:
 LABELS: Place = ("object", "metadata", "labels")
 """Place that label selectors read."""
 
-State = Known | Missing | Later | None
+State = Known | Missing | DeferredObject | None
 """State of an object. None: as in the log. `Known` with null: absent. `Missing`: it exists, but its content is unknown.
 """
 
 
-def content(state: Known | Missing | Later) -> Known | Missing:
+def content(state: Known | Missing | DeferredObject) -> Known | Missing:
     """Return the content of an object that differs from the log."""
-    return state.content if isinstance(state, Later) else state
+    return state.content if isinstance(state, DeferredObject) else state
 
 
-def spec(state: Known | Missing | Later) -> JSON:
+def spec(state: Known | Missing | DeferredObject) -> JSON:
     """Return the spec of an object that differs from the log, null if it has none or it is unknown."""
-    here = content(state if not isinstance(state, Later) or state.spec_of is None else state.spec_of)
+    here = content(state if not isinstance(state, DeferredObject) or state.spec_of is None else state.spec_of)
     return get(here.value, ("spec",)) if isinstance(here, Known) else None
 
 
 MOST_BRANCHES = 4
 """Limit of the possible states of an object. Beyond it the object is unknown."""
-NOISE: tuple[FieldPath, ...] = (
+INSIGNIFICANT_FIELDS: tuple[FieldPath, ...] = (
     *(("metadata", name) for name in ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")),
     ("status",),
 )
@@ -87,7 +87,7 @@ class Branch(NamedTuple):
         return isinstance(self.state, Known) and self.state.value is None
 
 
-SAME = (Branch(),)
+SAME_BRANCHES = (Branch(),)
 
 
 def settled(branch: Branch) -> Branch:
@@ -127,7 +127,7 @@ def same_object(one: Known, other: Known) -> bool:
     if one.value is None or other.value is None:
         return one.value is other.value
     holes = [hole.path for hole in (*one.holes, *other.holes)]
-    return agrees(one.value, other.value, (*NOISE, *holes))
+    return agrees(one.value, other.value, (*INSIGNIFICANT_FIELDS, *holes))
 
 
 def differ_in_managers(one: Known, other: Known) -> bool:
@@ -148,7 +148,7 @@ def _owners(value: Known) -> dict[tuple[str, ...], JSON]:
     }
 
 
-def known_of(value: JSON | PartialObject | Missing | None) -> Known | Missing:
+def known_or_missing(value: JSON | PartialObject | Missing | None) -> Known | Missing:
     """Return the object of attributes as a state. Unknown parts become holes."""
     if isinstance(value, Missing):
         return value

@@ -26,12 +26,12 @@ from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.world.creation import uids_of_controllers
 from replay.world.existence import Existence, is_creation
-from replay.world.judge import ADMITTED, Judge, Judged
+from replay.world.judge import ADMITTED, Judge, JudgedRequest
 from replay.world.lookup import SAME_LOOKUPS, DifferingLookups, WorldLister
 from replay.world.namespace import NamespaceAt
 from replay.world.patching import is_strategic_patch
 from replay.world.result import INVALID, Cause, CausingRequest, IsolatedEnd, answered, label
-from replay.world.state import Later, State, content, differ_in_managers, known_of, same_object
+from replay.world.state import DeferredObject, State, content, differ_in_managers, known_or_missing, same_object
 from replay.world.timeline import OwnerChange
 from replay.world.version import WorldVersion
 
@@ -93,9 +93,9 @@ class WorldStep:
         self.alone = None if self.is_undetermined else alone
 
     @property
-    def olds(self) -> OldObjects:
+    def old_objects(self) -> OldObjects:
         """The history of the object in the log."""
-        return self._rebuild_step.olds
+        return self._rebuild_step.old_objects
 
     @cached_property
     def own(self) -> CausingRequest:
@@ -159,7 +159,9 @@ class WorldStep:
         if self.plugin:
             return True
         answer = progress(self.exchange) if not self.exchange.succeeded else None
-        return (answer or self._rebuilder.progress(self.exchange, self.olds)).reached is not Reached.FAILED_BEFORE
+        return (
+            answer or self._rebuilder.progress(self.exchange, self.old_objects)
+        ).reached is not Reached.FAILED_BEFORE
 
     @cached_property
     def fails_anyway(self) -> bool:
@@ -214,7 +216,7 @@ class WorldStep:
 
     @cached_property
     def _fits(self) -> bool | None:
-        return self.version.fits(self.exchange, self.olds.history) if self.version is not None else None
+        return self.version.fits(self.exchange, self.old_objects.history) if self.version is not None else None
 
     @cached_property
     def is_of_new_version(self) -> bool:
@@ -252,7 +254,7 @@ class WorldStep:
             return False
         current, _ = self.decisions
         original = self.request.before_mutation
-        body = known_of(original.object) if isinstance(original, Attributes) else original
+        body = known_or_missing(original.object) if isinstance(original, Attributes) else original
         if not current.patch or isinstance(body, Missing):
             return False
         try:
@@ -286,13 +288,13 @@ class WorldStep:
             return self.decisions[1]
         return self._judge.decide(self.in_namespace(self.request), self.lister)[1]
 
-    def decided(self) -> Judged:
+    def decided(self) -> JudgedRequest:
         """Return the candidate's decision about a creation, and the object that it would store."""
         request = self.in_namespace(self.request)
         # If neither set mutates the object, it is the one in the log.
         if not self.candidate.patch and not self.decisions[0].patch:
-            return Judged(self.candidate, request.attributes.object)
-        return Judged(self.candidate, self.new)
+            return JudgedRequest(self.candidate, request.attributes.object)
+        return JudgedRequest(self.candidate, self.new)
 
     @cached_property
     def new(self) -> Object:
@@ -305,11 +307,11 @@ class WorldStep:
         if (
             self.is_redefined
             and self.is_creation
-            and self._judge.breaks_definition(self.exchange.kind, known_of(self.new), GONE, self.lister)
+            and self._judge.breaks_definition(self.exchange.kind, known_or_missing(self.new), GONE, self.lister)
         ):
             return True
         request = self.in_namespace(self.request)
-        return self._judge.leaves_invalid(request, self.candidate.patch, lambda: known_of(self.new))
+        return self._judge.leaves_invalid(request, self.candidate.patch, lambda: known_or_missing(self.new))
 
     @property
     def is_newly_denied(self) -> bool:
@@ -338,7 +340,9 @@ class WorldStep:
         """Return whether the log's request stored something."""
         if is_creation(self.record):
             return self.exchange.succeeded and not self.is_dry
-        return self.exchange.succeeded and not self.is_dry and self.olds.history.index_of(self.exchange) is not None
+        return (
+            self.exchange.succeeded and not self.is_dry and self.old_objects.history.index_of(self.exchange) is not None
+        )
 
     @property
     def stores(self) -> bool:
@@ -362,18 +366,18 @@ class WorldStep:
         if self.is_creation:
             return Known(None, Basis.RECORDED) if self.exchange.succeeded or not self.existed else self._last
         if self.exchange.concerns_parent and self.request.attributes.old_object is not None:
-            return known_of(self.request.attributes.old_object)
+            return known_or_missing(self.request.attributes.old_object)
         return self._last
 
     @cached_property
     def _last(self) -> Known | Missing:
-        return self.olds.last(self.exchange)
+        return self.old_objects.last(self.exchange)
 
     @cached_property
     def after(self) -> Known | Missing:
         """The object after the log's request."""
-        place = self.olds.history.index_of(self.exchange)
-        return self.old if place is None else self.olds.history.after(place)
+        place = self.old_objects.history.index_of(self.exchange)
+        return self.old if place is None else self.old_objects.history.after(place)
 
     @cached_property
     def is_strategic(self) -> bool | None:
@@ -386,13 +390,13 @@ class WorldStep:
         return not self._existence.at(self._position + 1)
 
     @property
-    def unless_written(self) -> State:
+    def state_after_refusal(self) -> State:
         """The state after a refusal: the object before the request, if the log's request stored something."""
         if not self.is_stored:
             return None
-        return GONE if self.is_creation else Later(lambda: self.old)
+        return GONE if self.is_creation else DeferredObject(lambda: self.old)
 
-    def meeting(self, state: Known | Missing) -> State:
+    def state_after_write(self, state: Known | Missing) -> State:
         """Return the state after a write.
 
         None if it equals what the log's request left, so that the object is as in the log again.

@@ -14,7 +14,7 @@ from replay.reconstruct.history.history import COLLECTORS
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.server.deletion import is_being_deleted
 from replay.world.result import CausingRequest
-from replay.world.state import SAME, Branch, State
+from replay.world.state import SAME_BRANCHES, Branch, State
 
 _COLLECTOR = (0, 2_000_000)
 """Least and most time of the garbage collector, in microseconds. What holds a dependent is not modelled."""
@@ -35,7 +35,7 @@ class WorldChange(NamedTuple):
 def branches_at(changes: Sequence[WorldChange], place: LogPosition) -> tuple[Branch, ...]:
     """Return the branches in force for a request at `place`."""
     index = bisect_left(changes, place, key=lambda change: change.place)
-    return changes[index - 1].branches if index else SAME
+    return changes[index - 1].branches if index else SAME_BRANCHES
 
 
 class Presence(StrEnum):

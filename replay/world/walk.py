@@ -22,12 +22,11 @@ from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import GONE
-from replay.world.collecting import Collecting, Collector
-from replay.world.collection import Collection, Collections, Meetings
+from replay.world.before_log import StatesBeforeLog
+from replay.world.collecting import CollectionPredictor, CollectionStep
+from replay.world.collection import Collection, CollectionCursor, Collections
 from replay.world.controller import GARBAGE_COLLECTOR, is_controller
 from replay.world.creation import may_apply
-from replay.world.earlier import StatesBeforeLog
-from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
 from replay.world.lookup import (
@@ -37,17 +36,18 @@ from replay.world.lookup import (
 )
 from replay.world.namespace import NamespaceChanges, namespaces_at
 from replay.world.owner import (
-    ONCE_FOR,
+    CREATE_PODS_ONCE,
     TEMPLATE,
     TEMPLATES_OF,
     is_finalized,
     is_missing,
-    left_by,
     owners_of,
     retry,
+    state_if_unsent,
     template_of,
 )
-from replay.world.pod import ControllerPods, RefusedPods, makes_pods
+from replay.world.pod import ControllerPods, RefusedPods, creates_pods
+from replay.world.request_adapter import RequestAdapter
 from replay.world.result import (
     ABSENT,
     FORBIDDEN,
@@ -63,7 +63,7 @@ from replay.world.result import (
 )
 from replay.world.server.answer import ServerAnswer, denied
 from replay.world.server.server import Server
-from replay.world.state import SAME, Branch, Later, alike, merged_branches, settled
+from replay.world.state import SAME_BRANCHES, Branch, DeferredObject, alike, merged_branches, settled
 from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChange, presence_at, states_after_deletion
 from replay.world.version import WorldVersion, named_uid
@@ -82,23 +82,23 @@ class WalkContext(Struct, frozen=True):
     owners: OwnerChanges = field(default_factory=dict)
     owned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The UIDs of an object's owners, by the object's UID."""
-    owning: Sized[str] = ()
+    owner_uids: Sized[str] = ()
     """UIDs of the objects that own others."""
-    stops: Mapping[int, str] = field(default_factory=dict)
+    first_denials: Mapping[int, str] = field(default_factory=dict)
     """The name of the first object whose deletion the candidate denies, by sequence number of the collection request.
     """
-    barred: frozenset[int] = frozenset()
+    refused_writes: frozenset[int] = frozenset()
     """Sequence numbers of the writes that the candidate's authorizers refuse."""
     let_in: frozenset[int] = frozenset()
     """Sequence numbers of the writes that only the candidate's authorizers allow."""
     unknown: frozenset[int] = frozenset()
     """Sequence numbers of the writes for which the candidate's authorization is unknown."""
-    unnamed: Mapping[tuple[str, str, str], tuple[int, ...]] = field(default_factory=dict)
+    unnamed_creations: Mapping[tuple[str, str, str], tuple[int, ...]] = field(default_factory=dict)
     """Sequence numbers of newly allowed creations without a name in the log, in order.
 
     The key is group, resource and namespace.
     """
-    is_rest: bool = False
+    differs_only_before_log: bool = False
     """A flag that the objects differ only if they existed before the log."""
     kinds: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("", "namespaces"): "Namespace"})
     """The kinds that decisions look up, by group and resource."""
@@ -112,7 +112,7 @@ class WalkContext(Struct, frozen=True):
         return self.objects.at(record.seq, record.namespace)
 
 
-class Walked(Struct):
+class WalkResult(Struct):
     """Result of one object: how its requests end, and how the object and its existence differ."""
 
     consequences: list[tuple[LogPosition, Consequence]] = field(default_factory=list)
@@ -136,23 +136,23 @@ class Walker(Struct, frozen=True):
 
     reconstructor: Reconstructor
     judge: Judge
-    elsewhere: Elsewhere
-    around: WalkContext
+    request_adapter: RequestAdapter
+    context: WalkContext
     authorizers: RBACAuthorizers = field(default_factory=RBACAuthorizers)
     earlier: StatesBeforeLog | None = None
     """Finds differences from before the log. None if they are not needed."""
 
-    def walk(self, records: Sequence[RequestRecord]) -> Walked:
+    def walk(self, records: Sequence[RequestRecord]) -> WalkResult:
         """Return the result of one object, with all of its records in order, empty if its bodies are unusable.
 
         A first walk trusts the bodies; if it fails, a second one checks them.
         """
-        if self.around.is_rest and (self.earlier is None or not self.earlier.may_differ(records[0])):
-            return Walked()
+        if self.context.differs_only_before_log and (self.earlier is None or not self.earlier.may_differ(records[0])):
+            return WalkResult()
         for checked in (False, True):
             with suppress(UnusableBodyError, *UNFORESEEN):
                 return _ObjectWalk(self, list(self.reconstructor.steps(records, checked=checked))).run()
-        return Walked()
+        return WalkResult()
 
 
 class _ObjectWalk:
@@ -160,22 +160,22 @@ class _ObjectWalk:
 
     def __init__(self, walker: Walker, steps: list[reconstructor.RebuildStep]) -> None:
         self._walker = walker
-        self._around = walker.around
-        self._server = Server(walker.judge, walker.elsewhere)
+        self._context = walker.context
+        self._server = Server(walker.judge, walker.request_adapter)
         self._steps = steps
-        self._outcome = Walked()
-        self._branches: tuple[Branch, ...] = SAME
+        self._outcome = WalkResult()
+        self._branches: tuple[Branch, ...] = SAME_BRANCHES
         self._earlier: tuple[Branch, ...] | None = None if walker.earlier is not None else ()
         """Other states that the object may have since before the log. None before the first request."""
         record = steps[0].exchange.record
         self._existence = Existence(steps, walker.reconstructor.cluster)
-        self._collector = Collector(
+        self._collector = CollectionPredictor(
             self._server,
             walker.judge,
-            walker.elsewhere,
+            walker.request_adapter,
             walker.reconstructor,
-            walker.around.findings,
-            walker.around.stops,
+            walker.context.findings,
+            walker.context.first_denials,
             steps,
             self._existence,
         )
@@ -185,54 +185,54 @@ class _ObjectWalk:
         self._last_apply = max(
             (step.exchange.record.seq for step in steps if may_apply(step.exchange.record)), default=-1
         )
-        self._unnamed = walker.around.unnamed.get((record.api_group, record.resource, record.namespace), ())
+        self._unnamed = walker.context.unnamed_creations.get((record.api_group, record.resource, record.namespace), ())
         """Newly allowed creations without a name, one of which may have created the object."""
-        self._is_origin_seen = steps[0].olds.trusted or not self._existence.now
+        self._is_origin_seen = steps[0].old_objects.trusted or not self._existence.now
         """A flag that the log shows the creation of the log's object, if the object exists."""
-        self._is_lookup = (record.api_group, record.resource) in walker.around.kinds
-        self._pods = ControllerPods(steps, walker.judge, walker.elsewhere) if makes_pods(record) else None
+        self._is_lookup = (record.api_group, record.resource) in walker.context.kinds
+        self._pods = ControllerPods(steps, walker.judge, walker.request_adapter) if creates_pods(record) else None
 
-    def run(self) -> Walked:
-        meetings = Meetings(self._around.collections.about(self._steps[0].exchange.record))
+    def run(self) -> WalkResult:
+        meetings = CollectionCursor(self._context.collections.about(self._steps[0].exchange.record))
         for step in sorted(self._steps, key=lambda each: each.exchange.record.seq):
             if meetings.are_due(step.exchange.record.seq):
-                self._meet(meetings, step.exchange.record.seq)
-            self._take(step)
+                self._process_collections(meetings, step.exchange.record.seq)
+            self._process_request(step)
             # These objects differ in nothing else, so the rest of the object is as in the log.
-            if self._around.is_rest and not self._earlier:
+            if self._context.differs_only_before_log and not self._earlier:
                 return self._outcome
         if meetings.are_due(inf):
-            self._meet(meetings, inf)
+            self._process_collections(meetings, inf)
         return self._outcome
 
-    def _meet(self, meetings: Meetings, seq: float) -> None:
+    def _process_collections(self, meetings: CollectionCursor, seq: float) -> None:
         """Process the collection requests up to a place in the log."""
         for collection in meetings.until(seq, self._uid, lambda: self._collector.may_meet(self._branches)):
             self._collect(collection)
 
-    def _take(self, rebuild_step: reconstructor.RebuildStep) -> None:
+    def _process_request(self, rebuild_step: reconstructor.RebuildStep) -> None:
         """Process one request."""
         record = rebuild_step.exchange.record
         if len(self._branches) > 1:
             self._branches = states_after_deletion(self._branches, record.received)
         previous = self._branches
-        lookups = self._around.lookups(record)
+        lookups = self._context.lookups(record)
         ending = lookups if lookups.ends(record) else None
         if ending is None and self._is_unsent(record):
-            self._leave(rebuild_step.exchange)
+            self._record_unsent(rebuild_step.exchange)
             return
         step: WorldStep | None = None
         place = LogPosition(record.seq, 0)
         answers: list[tuple[ServerAnswer, Branch]] = []
         namespace = record.namespace if record.resource != "namespaces" else ""
-        for at in namespaces_at(self._around.namespaces, namespace, place, record.workspace):
+        for at in namespaces_at(self._context.namespaces, namespace, place, record.workspace):
             step = WorldStep(rebuild_step, self._walker.reconstructor, self._walker.judge, at, self._existence)
             step.is_last = rebuild_step is self._steps[-1]
             step.precedes_apply = record.seq < self._last_apply
-            if record.seq in self._around.findings:
-                step.find(self._around.findings[record.seq])
+            if record.seq in self._context.findings:
+                step.find(self._context.findings[record.seq])
             step.version = self._version
-            step.owners = self._around.owned.get(record.response_uid)
+            step.owners = self._context.owned.get(record.response_uid)
             step.owner, step.ending = self._owner_of(step), ending
             if lookups.states and (lookups.redefines(record, step.log_lister) or self._walker.judge.consults(record)):
                 step.lookups = lookups
@@ -244,18 +244,18 @@ class _ObjectWalk:
         # The write comes after the answers, because they compare with the version that the request found.
         if step.stores and result.cause == Cause.SUCCEEDS:
             self._version.write(record.seq, record.response_uid if step.is_creation else None)
-        self._settle(step)
-        if not step.olds.trusted:
+        self._drop_impossible_creations(step)
+        if not step.old_objects.trusted:
             is_created = step.is_creation and step.exchange.succeeded
             self._is_origin_seen = is_created or (self._is_origin_seen and step.existed)
-        self._consider(step, result, [answer for answer, _ in answers])
+        self._record_end(step, result, [answer for answer, _ in answers])
         others = self._states_since_before_log(step, result)
         self._branches = merged_branches([branch for _, branch in answers])
         self._existence.follow()
         self._earlier = tuple(each for each in others if not self._is_met(each))
         self._identify(step.exchange, previous)
-        self._note(place, previous)
-        if self._pods is not None and not self._branches == SAME == previous:
+        self._record_change(place, previous)
+        if self._pods is not None and not self._branches == SAME_BRANCHES == previous:
             self._pods.follow(step, self._branches, is_alone=not self._existence.now)
             self._outcome.refused = self._pods.refused
 
@@ -283,7 +283,7 @@ class _ObjectWalk:
     def _is_met(self, earlier: Branch) -> bool:
         """Return whether a state that may differ since before the log equals the object by now."""
         if earlier.is_absent and not self._existence.now:
-            return self._branches == SAME
+            return self._branches == SAME_BRANCHES
         return any(alike(earlier.state, branch.state) for branch in self._branches)
 
     def _as_far_as_shown(self, step: WorldStep, branch: Branch, answer: ServerAnswer) -> ServerAnswer:
@@ -293,7 +293,7 @@ class _ObjectWalk:
         Only the answer to the request itself shows whether the log's object exists.
         """
         cause, logged = answer.result.cause, step.logged.cause
-        if step.olds.trusted or (cause == Cause.DENIED and step.is_newly_denied):
+        if step.old_objects.trusted or (cause == Cause.DENIED and step.is_newly_denied):
             return answer
         if cause == logged:
             is_there = branch.state is None and not step.is_creation and step.existed
@@ -309,16 +309,18 @@ class _ObjectWalk:
         if not self._branches[0].is_absent or len(self._branches) > 1 or not is_controller(record.user.username):
             return False
         is_creation = record.verb == "create" and not record.subresource
-        return not (is_creation or record.user.username == GARBAGE_COLLECTOR or record.seq in self._around.barred)
+        return not (
+            is_creation or record.user.username == GARBAGE_COLLECTOR or record.seq in self._context.refused_writes
+        )
 
-    def _leave(self, exchange: Exchange) -> None:
+    def _record_unsent(self, exchange: Exchange) -> None:
         """Record that a controller does not send a request, because the object is absent."""
         record, causing_request = exchange.record, self._branches[0].causing_request
         place = LogPosition(record.seq, 0)
         self._outcome.consequences.append((place, Consequence(NOT_SENT, causing_request)))
         self._existence.follow()
         self._identify(exchange, self._branches)
-        self._note(place, self._branches)
+        self._record_change(place, self._branches)
 
     def _identify(self, exchange: Exchange, branches: tuple[Branch, ...]) -> None:
         """Take the UID of the log's object from an answer."""
@@ -335,22 +337,22 @@ class _ObjectWalk:
         """Yield the possible answers in one branch: first from the object's surroundings, then from the server."""
         controls = is_controller(step.record.user.username)
         is_creation = step.record.verb == "create" and not step.record.subresource
-        # `unknown`, `barred` and `let_in` come first: on the server, authorization precedes the rest.
-        if step.record.seq in self._around.unknown:
-            yield ServerAnswer(UNKNOWN, step.unless_written if branch.state is None else branch.state)
+        # `unknown`, `refused_writes` and `let_in` come first: on the server, authorization precedes the rest.
+        if step.record.seq in self._context.unknown:
+            yield ServerAnswer(UNKNOWN, step.state_after_refusal if branch.state is None else branch.state)
             for answer in self._server.answers(step, branch.state):
                 yield answer._replace(result=UNKNOWN)
-        elif step.record.seq in self._around.barred:
-            yield ServerAnswer(FORBIDDEN, step.unless_written if branch.state is None else branch.state)
-        elif step.record.seq in self._around.let_in:
+        elif step.record.seq in self._context.refused_writes:
+            yield ServerAnswer(FORBIDDEN, step.state_after_refusal if branch.state is None else branch.state)
+        elif step.record.seq in self._context.let_in:
             yield from self._server.newly_allowed(step, branch.state, is_open=self._may_be_created(step, branch))
         elif step.logged.cause == Cause.ABSENT and self._may_be_created(step, branch):
             yield ServerAnswer(UNKNOWN, branch.state)
-        elif step.ending is not None and (unlike := self._unlike(step, step.ending)) is not None:
-            prior = step.unless_written if branch.state is None else branch.state
+        elif step.ending is not None and (unlike := self._end_before_admission(step, step.ending)) is not None:
+            prior = step.state_after_refusal if branch.state is None else branch.state
             yield ServerAnswer(unlike, prior, causing_request=step.ending.causing_request)
         elif (owner := step.owner) is not None:
-            yield ServerAnswer(NOT_SENT, left_by(owner.presence, step), causing_request=owner.causing_request)
+            yield ServerAnswer(NOT_SENT, state_if_unsent(owner.presence, step), causing_request=owner.causing_request)
         elif step.namespace.is_absent:
             yield self._without_namespace(step, controls=controls)
         # The plugin NamespaceLifecycle refuses a creation in a terminating namespace (`Lifecycle.Admit`).
@@ -375,7 +377,7 @@ class _ObjectWalk:
             return False
         return not (step.existed if branch.state is None else not branch.is_absent)
 
-    def _settle(self, step: WorldStep) -> None:
+    def _drop_impossible_creations(self, step: WorldStep) -> None:
         """Drop the creations without a name that cannot have created this object.
 
         It existed before them, or was deleted after them.
@@ -391,10 +393,10 @@ class _ObjectWalk:
         record = step.record
         if record.verb != "delete" or step.is_dry or step.logged.cause not in (Cause.ABSENT, Cause.SUCCEEDS):
             return False
-        is_let_in = record.seq not in self._around.barred and record.seq not in self._around.unknown
+        is_let_in = record.seq not in self._context.refused_writes and record.seq not in self._context.unknown
         return is_let_in and not named_uid(step.exchange) and not self._walker.judge.asks(record)
 
-    def _unlike(self, step: WorldStep, lookups: DifferingLookups) -> RequestEnd | None:
+    def _end_before_admission(self, step: WorldStep, lookups: DifferingLookups) -> RequestEnd | None:
         """Return how a request ends before admission, if differently from the log."""
         return lookups.end(step.record, step.log_lister, self._walker.authorizers)
 
@@ -403,18 +405,18 @@ class _ObjectWalk:
 
         The owner is absent for a creation, and present for a deletion by the garbage collector.
         """
-        if not self._around.owners:
+        if not self._context.owners:
             return None
         is_creation = step.record.verb == "create" and not step.record.subresource
         if not is_creation and step.record.user.username != GARBAGE_COLLECTOR:
             return None
         uids = step.uids_of_owners if is_creation else self._owners_of(step)
-        changes = (presence_at(self._around.owners, uid, step.place) for uid in uids)
+        changes = (presence_at(self._context.owners, uid, step.place) for uid in uids)
         return next((each for each in changes if each is not None and is_missing(each, step, is_creation)), None)
 
     def _owners_of(self, step: WorldStep) -> Sequence[str]:
         """Return the UIDs of the owners of the existing object."""
-        uids = self._around.owned.get(self._uid)
+        uids = self._context.owned.get(self._uid)
         return uids if uids is not None else owners_of(step.old)
 
     def _without_namespace(self, step: WorldStep, *, controls: bool) -> ServerAnswer:
@@ -427,11 +429,11 @@ class _ObjectWalk:
             return ServerAnswer(denied(step.decisions[1]), GONE)
         return ServerAnswer(ABSENT, GONE)
 
-    def _consider(self, step: WorldStep, result: RequestEnd, answers: list[ServerAnswer]) -> None:
+    def _record_end(self, step: WorldStep, result: RequestEnd, answers: list[ServerAnswer]) -> None:
         """Record how a request ends, unless everything about it is as in the log."""
         if result == step.logged and not step.is_finding:
             return
-        was_same = self._branches == SAME and not step.lookups_differ
+        was_same = self._branches == SAME_BRANCHES and not step.lookups_differ
         if was_same and result == step.logged and all(answer.state is None for answer in answers):
             return
         differs = result.cause != step.logged.cause
@@ -463,30 +465,30 @@ class _ObjectWalk:
         previous, record = self._branches, collection.record
         if not self._collector.concerns(collection, self._uid, previous):
             return
-        if record.seq in self._around.barred:
-            self._keep(collection)
+        if record.seq in self._context.refused_writes:
+            self._keep_undeleted(collection)
             return
         place = LogPosition(record.seq, collection.items.get(self._uid) or 0)
-        at = namespaces_at(self._around.namespaces, record.namespace, place, record.workspace)[0]
-        lookups = self._around.lookups(record) if self._walker.judge.consults(record) else SAME_LOOKUPS
-        meeting = self._collector.meeting(collection, self._uid, at, lookups)
-        answers = [(answer, branch) for branch in previous for answer in self._collector.answers(meeting, branch)]
+        at = namespaces_at(self._context.namespaces, record.namespace, place, record.workspace)[0]
+        lookups = self._context.lookups(record) if self._walker.judge.consults(record) else SAME_LOOKUPS
+        step = self._collector.collection_step(collection, self._uid, at, lookups)
+        answers = [(answer, branch) for branch in previous for answer in self._collector.answers(step, branch)]
         result = merged_end([answer.result for answer, _ in answers])
-        self._branches = merged_branches([_branch(branch, answer, meeting) for answer, branch in answers])
-        differs = result.cause != meeting.logged.cause
+        self._branches = merged_branches([_branch(branch, answer, step) for answer, branch in answers])
+        differs = result.cause != step.logged.cause
         causing_request = (previous[0].causing_request or at.causing_request) if differs else None
-        if differs or meeting.number is not None or collection.is_refused:
+        if differs or step.number is not None or collection.is_refused:
             denials = _denials(answer for answer, _ in answers) if result.cause == Cause.DENIED else None
             is_root = differs and causing_request is None
-            consequence = Consequence(result, causing_request, is_root, differs, denials, item=meeting.name)
+            consequence = Consequence(result, causing_request, is_root, differs, denials, item=step.name)
             self._outcome.consequences.append((place, consequence))
         # The log shows that the request deleted the object. States from before the log end here.
-        if meeting.number is not None and not (meeting.is_held or meeting.exchange.dry_run):
+        if step.number is not None and not (step.is_held or step.exchange.dry_run):
             self._existence.end()
             self._earlier = ()
-        self._note(place, previous)
+        self._record_change(place, previous)
 
-    def _keep(self, collection: Collection) -> None:
+    def _keep_undeleted(self, collection: Collection) -> None:
         """Keep the object: the candidate's authorizers refuse the deletion."""
         previous, number = self._branches, collection.items.get(self._uid)
         if number is None:
@@ -502,20 +504,20 @@ class _ObjectWalk:
         # In the log, the request deleted the object at once.
         if self._uid not in collection.held:
             self._existence.end()
-        self._note(LogPosition(collection.record.seq, number), previous)
+        self._record_change(LogPosition(collection.record.seq, number), previous)
 
-    def _note(self, place: LogPosition, previous: tuple[Branch, ...]) -> None:
+    def _record_change(self, place: LogPosition, previous: tuple[Branch, ...]) -> None:
         """Record when the object changes under the candidate, and whether it exists for objects that it owns."""
-        if self._branches == SAME == previous:
+        if self._branches == SAME_BRANCHES == previous:
             return
         if self._is_lookup and self._branches != previous:
             self._outcome.changes.append(WorldChange(place, tuple(map(settled, self._branches))))
-        if self._uid not in self._around.owning:
+        if self._uid not in self._context.owner_uids:
             return
         changes = self._outcome.owners.setdefault(self._uid, [])
         presence = self._presence()
         state = self._branches[0].state
-        is_alike = isinstance(state, Later) and not state.differs_at(TEMPLATE)
+        is_alike = isinstance(state, DeferredObject) and not state.differs_at(TEMPLATE)
         resource = self._steps[0].exchange.record.resource
         has_template = presence is Presence.OTHER and resource in TEMPLATES_OF and not is_alike
         template = template_of(self._branches) if has_template else None
@@ -536,14 +538,14 @@ class _ObjectWalk:
         if not self._existence.now:
             return Presence.LEFT
         record = self._steps[0].exchange.record
-        is_earlier = self._is_earlier and (record.api_group, record.resource) in ONCE_FOR
+        is_earlier = self._is_earlier and (record.api_group, record.resource) in CREATE_PODS_ONCE
         return Presence.EARLIER if is_earlier else Presence.OTHER
 
 
-def _branch(branch: Branch, answer: ServerAnswer, to: WorldStep | Collecting) -> Branch:
+def _branch(branch: Branch, answer: ServerAnswer, to: WorldStep | CollectionStep) -> Branch:
     """Return a branch after an answer to a request."""
     if answer.state is None:
-        return SAME[0]
+        return SAME_BRANCHES[0]
     return Branch(
         answer.state,
         branch.causing_request

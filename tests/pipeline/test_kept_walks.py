@@ -16,7 +16,7 @@ from replay.pipeline.replay.kept_result import RESULTS
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.report.run.json import summary_json
-from replay.world.walk import Walked, Walker
+from replay.world.walk import Walker, WalkResult
 
 
 class Told(NamedTuple):
@@ -153,7 +153,7 @@ def test_only_what_may_come_out_otherwise_is_walked(
     resources: list[str] = []
     walk = Walker.walk
 
-    def noted(walker: Walker, records: Sequence[RequestRecord]) -> Walked:
+    def noted(walker: Walker, records: Sequence[RequestRecord]) -> WalkResult:
         resources.append(records[0].resource)
         return walk(walker, records)
 

@@ -29,7 +29,7 @@ class Lent(Executor):
         return self
 
 
-class Elsewhere(Lent):
+class RequestAdapter(Lent):
     """Work that goes away as bytes and comes back as bytes: when so much is there, it is done from the last to the first."""
 
     def __init__(self, parts: int) -> None:
@@ -87,7 +87,7 @@ STORE = cast("Store", Parts())
 
 def test_results_come_in_the_order_of_the_parts() -> None:
     told: list[tuple[str, int, int]] = []
-    fleet = Elsewhere(3)
+    fleet = RequestAdapter(3)
     got = replay_parts(Double(), STORE, Options(fleet=fleet), lambda *progress: told.append(progress))
     assert (got, fleet.done) == ([2, 4, 6], 3)
     assert told == [("Replaying", 0, 3), ("Replaying", 1, 3), ("Replaying", 2, 3), ("Replaying", 3, 3)]
@@ -195,7 +195,7 @@ def test_only_where_the_sets_differ_is_asked_who_owns_what(
 
     monkeypatch.setattr(Store, "query", noted)
     scenario = Scenario((str(short_sample),)).resolved()
-    run(replace(scenario, candidate=short_sample / candidate), Options(fleet=Elsewhere(1)), lambda *_: None)
+    run(replace(scenario, candidate=short_sample / candidate), Options(fleet=RequestAdapter(1)), lambda *_: None)
     assert names.count("owned") == times
 
 
@@ -213,6 +213,6 @@ def test_a_run_elsewhere_gives_the_same_bytes(
         result = run(replace(asked, logs=()), replace(options, outcomes=outcomes), lambda *_progress: None)
         return outcomes.read_bytes(), summary_json(result)
 
-    fleet = Elsewhere(parts := 2)
+    fleet = RequestAdapter(parts := 2)
     assert written("elsewhere", Options(fleet=fleet)) == written("here", Options(workers=1))
     assert fleet.done >= parts

@@ -14,7 +14,7 @@ from replay.kube.lister import ObjectLister
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
-from replay.world.elsewhere import Elsewhere
+from replay.world.request_adapter import RequestAdapter
 from tests.world.test_consequences import BAD, DENIED, DENIES, SUCCEEDS, Request, Row, replayed
 from tests.world.test_rules import record
 
@@ -168,10 +168,10 @@ def test_what_an_apply_creates_has_the_defaults_of_its_time() -> None:
         request_uri="/apis/example.com/v1/namespaces/default/dolls/u?fieldManager=me",
         request_object=orjson.dumps(configuration).decode(),
     )
-    elsewhere = Elsewhere(Reconstructor(cluster), ObjectPatchers(cluster.schemas_of("")))
+    request_adapter = RequestAdapter(Reconstructor(cluster), ObjectPatchers(cluster.schemas_of("")))
     specs = []
     for shown in (earlier, last):
-        request = elsewhere.created(Exchange(applied, cluster.discovery), ObjectLister([shown]))
+        request = request_adapter.created(Exchange(applied, cluster.discovery), ObjectLister([shown]))
         assert isinstance(request.before_mutation, Attributes)
         value = request.before_mutation.object
         assert isinstance(value, dict)

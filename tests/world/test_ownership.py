@@ -22,14 +22,14 @@ def test_what_owners_own() -> None:
         7: {"u-pod": ("u-set", "u-second")},
         3: {"u-set": ("u-deployment",)},
     }
-    assert found.owning == {"u-deployment", "u-set", "u-second"}
+    assert found.owner_uids == {"u-deployment", "u-set", "u-second"}
     assert found.deepest == 2
     assert found.deeper(["pod", "set", "unowned"], 1) == {"pod"}
 
 
 def test_nobody_owns_anything() -> None:
     found = _ownership([])
-    assert (found.deepest, found.owning, found.owned_by(["u"]), found.deeper(["k"], 0)) == (
+    assert (found.deepest, found.owner_uids, found.owned_by(["u"]), found.deeper(["k"], 0)) == (
         0,
         frozenset(),
         set(),

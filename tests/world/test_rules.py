@@ -21,20 +21,20 @@ from replay.kube.rbac.kind import ROLE, ROLE_BINDING
 from replay.kube.schema import Schemas
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import GONE, Hole, Known
-from replay.world.collection import Collection, Collections, Meetings
+from replay.world.collection import Collection, CollectionCursor, Collections
 from replay.world.controller import attempts, is_controller, retry_of
-from replay.world.elsewhere import _written_back
 from replay.world.lookup import DifferingLookups, LookupsInTime, WorldLister
 from replay.world.patching import after_patch_of
+from replay.world.request_adapter import _written_back
 from replay.world.result import ABSENT, CausingRequest, RequestEnd, answered
 from replay.world.server.answer import denied
 from replay.world.state import (
     LABELS,
     MOST_BRANCHES,
     Branch,
-    Later,
+    DeferredObject,
     content,
-    known_of,
+    known_or_missing,
     merged_branches,
     same_object,
 )
@@ -272,10 +272,10 @@ def test_fields_that_a_collection_selects(query: str, holes: list[tuple[str, ...
 def test_what_is_not_known_of_an_object_becomes_a_hole() -> None:
     leaf = Missing("object.a", "why")
     value = {"a": leaf, "b": [{"c": leaf, "d": 1}], "e": 2}
-    assert known_of(PartialObject(value, (leaf, leaf))) == Known(
+    assert known_or_missing(PartialObject(value, (leaf, leaf))) == Known(
         {"b": [{"d": 1}], "e": 2}, Basis.RECONSTRUCTED, (Hole(("a",), "why"), Hole(("b", 0, "c"), "why"))
     )
-    assert known_of(leaf) is leaf
+    assert known_or_missing(leaf) is leaf
 
 
 def test_worlds_meet_where_contents_are_the_same() -> None:
@@ -392,12 +392,12 @@ def test_what_nobody_asks_for_is_not_worked_out() -> None:
         asked.append(1)
         return known({"metadata": {"labels": {"a": "b"}}})
 
-    later = Later(made, changed_places("object", [{"path": "/spec/replicas"}]))
+    later = DeferredObject(made, changed_places("object", [{"path": "/spec/replicas"}]))
     assert merged_branches([Branch(later)]) == (Branch(later),)
     assert later.differs_at(("object", "spec", "replicas"))
     assert later.differs_at(("object", "spec"))
     assert not later.differs_at(LABELS)
-    assert Later(made).differs_at(LABELS)
+    assert DeferredObject(made).differs_at(LABELS)
     assert not asked
     assert content(later) == content(later) == made()
     assert len(asked) == 2
@@ -594,9 +594,9 @@ def test_which_collections_an_object_meets(uid: str, meeting: set[int], requests
         _collection(3, denied=True),
         _collection(5, "c"),
     )
-    elsewhere = (_collection(4, "a", namespace="other"),)
-    collections = Collections({("", "pods", "n", ""): own, ("", "pods", "other", ""): elsewhere})
-    meetings = Meetings(collections.about(record(resource="pods", namespace="n")))
+    other = (_collection(4, "a", namespace="other"),)
+    collections = Collections({("", "pods", "n", ""): own, ("", "pods", "other", ""): other})
+    meetings = CollectionCursor(collections.about(record(resource="pods", namespace="n")))
     shown = [
         (seq, [each.record.seq for each in meetings.until(seq, uid, lambda seq=seq: seq in meeting)])  # type: ignore[misc]
         for seq, _ in requests

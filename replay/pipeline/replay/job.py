@@ -36,11 +36,11 @@ from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.builtin import REPRODUCED
 from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.skew import TolerantReconstructor
+from replay.world.before_log import StatesBeforeLog
 from replay.world.decide import decide_again, decide_keeping
-from replay.world.earlier import StatesBeforeLog
-from replay.world.elsewhere import COUNTED, Elsewhere
 from replay.world.judge import Judge
 from replay.world.ledger import with_entry
+from replay.world.request_adapter import COUNTED, RequestAdapter
 
 
 class Job(JobInputs, frozen=True, dict=True):
@@ -143,15 +143,15 @@ class Job(JobInputs, frozen=True, dict=True):
         if not self.with_lines:
             return None
         current, candidate = (objects_by_kind(each.objects) for each in self.distinct_sets)
-        return StatesBeforeLog(self.judge, self.elsewhere, self.cluster, (current, candidate))
+        return StatesBeforeLog(self.judge, self.request_adapter, self.cluster, (current, candidate))
 
     @cached_property
-    def elsewhere(self) -> Elsewhere:
+    def request_adapter(self) -> RequestAdapter:
         """The builder of requests on objects that differ under the candidate."""
         # A name that does not occur in the text of the candidate is read by none of its policies.
         candidate = repr(self.distinct_sets[1])
         unread = frozenset(name for name in COUNTED if name not in candidate)
-        return Elsewhere(self.reconstructor, self.server.chain.patchers, unread)
+        return RequestAdapter(self.reconstructor, self.server.chain.patchers, unread)
 
     @cached_property
     def _undone(self) -> frozenset[str]:

@@ -42,7 +42,7 @@ from replay.world.pod import RefusedPods
 from replay.world.reach import looked_up_kinds
 from replay.world.result import Consequence
 from replay.world.timeline import OwnerChange
-from replay.world.walk import WalkContext, Walked
+from replay.world.walk import WalkContext, WalkResult
 
 MOST_BYTES = 64 * 1024 * 1024
 """Maximum bytes of a log's walks. Others are walked again."""
@@ -171,7 +171,7 @@ class KeptWalks:
         job = self._job
         rebuilder = job.reconstructor
         return digest(
-            sorted(job.elsewhere.unread),
+            sorted(job.request_adapter.unread),
             sorted(rebuilder.plugins),
             sorted(rebuilder.classes.undone),
             rebuilder.mutation is False,
@@ -294,7 +294,7 @@ class KeptWalks:
             return None
         # The walk is saved again, because the file of this run replaces the old one.
         self._put(entry._replace(trace=self._number(self._file.traces[entry.trace].trace)))
-        walked = Walked(consequences=result.consequences, owners=result.owners, refused=result.refused)
+        walked = WalkResult(consequences=result.consequences, owners=result.owners, refused=result.refused)
         return ObjectWalk(identity, entry.since, walked)
 
     def keep(self, context: bytes, walk: ObjectWalk, owners: Callable[[str], bytes]) -> None:
@@ -338,22 +338,22 @@ class WaveWalks:
         self,
         archive: KeptWalks,
         keys: Collection[str],
-        around: WalkContext,
+        context: WalkContext,
         begins: Divergence,
         parts: int,
     ) -> None:
         """`parts` is the number of parts in which the wave is walked."""
         self._archive = archive
-        self._around = around
+        self._walk_context = context
         self._begins = begins
         self._owners: dict[str, bytes] = {}
         self._places: dict[tuple[str, ...], bytes] = {}
         self._keys = {object_place(key.split(BETWEEN), 1).identity: key for key in keys}
         self._part = {identity: object_place(key.split(BETWEEN), parts).part for identity, key in self._keys.items()}
-        objects = around.objects
+        objects = context.objects
         looked_up = sorted(objects.changes.items()), objects.namespaces and sorted(objects.namespaces)
-        around_all = digest(archive.environment, bool(around.owners), looked_up)
-        self._contexts = {identity: self._context(key, around_all) for identity, key in self._keys.items()}
+        shared_context = digest(archive.environment, bool(context.owners), looked_up)
+        self._contexts = {identity: self._context(key, shared_context) for identity, key in self._keys.items()}
         ordered = sorted(self._contexts.items(), key=lambda item: archive.place(item[1]))
         walks = (archive.walk(context, identity, self._owner) for identity, context in ordered)
         self._walks = sorted((walk for walk in walks if walk is not None), key=self._place)
@@ -375,7 +375,7 @@ class WaveWalks:
             self._archive.keep(self._contexts[walk.identity], walk, self._owner)
             yield walk
         for identity in left:  # the log has no write to them
-            self._archive.keep(self._contexts[identity], ObjectWalk(identity, 0, Walked()), self._owner)
+            self._archive.keep(self._contexts[identity], ObjectWalk(identity, 0, WalkResult()), self._owner)
 
     def _place(self, walk: ObjectWalk) -> tuple[int, int, int]:
         return self._part[walk.identity], walk.since, walk.identity
@@ -383,21 +383,23 @@ class WaveWalks:
     def _owner(self, uid: str) -> bytes:
         """Return the differences of an owner."""
         if uid not in self._owners:
-            self._owners[uid] = digest(self._around.owners.get(uid))
+            self._owners[uid] = digest(self._walk_context.owners.get(uid))
         return self._owners[uid]
 
-    def _context(self, key: str, around_all: bytes) -> bytes:
+    def _context(self, key: str, shared_context: bytes) -> bytes:
         """Return a digest of a walk's inputs; findings about its requests are stored by key (`stored_key`)."""
         group, resource, namespace, _, *workspace = key.split(BETWEEN)
         place = (group, resource, namespace, *workspace)
         if place not in self._places:
-            changes = self._around.namespaces.get(namespace_key(namespace, "".join(workspace)))
-            self._places[place] = digest(around_all, changes, self._collections(group, resource, namespace, *workspace))
+            changes = self._walk_context.namespaces.get(namespace_key(namespace, "".join(workspace)))
+            self._places[place] = digest(
+                shared_context, changes, self._collections(group, resource, namespace, *workspace)
+            )
         findings = self._begins.alone(self._begins.objects.get(key, ()))
         return digest(key, self._places[place], sorted(findings.items(), key=itemgetter(0)))
 
     def _collections(self, group: str, resource: str, namespace: str, workspace: str = "") -> list[object]:
-        by_place, stops = self._around.collections.by_place, self._around.stops
+        by_place, stops = self._walk_context.collections.by_place, self._walk_context.first_denials
         about = [
             *by_place.get((group, resource, namespace, workspace), ()),
             *by_place.get((group, resource, "", workspace), ()),

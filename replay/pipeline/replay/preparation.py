@@ -86,7 +86,7 @@ def with_ledger(store: Store, job: Job) -> Job:
         job.server.chain,
         job.distinct_sets,
         job.cluster,
-        job.elsewhere,
+        job.request_adapter,
         begin=job.began,
         gate=job.gate,
         is_whole=job.trust.is_whole,

@@ -22,7 +22,7 @@ from replay.reconstruct.request import ReplayRequest
 from replay.world.decide import decide_again, decide_keeping
 from replay.world.judge import Judge
 from replay.world.timeline import OwnerChange
-from replay.world.walk import Walked
+from replay.world.walk import WalkResult
 
 _LENGTH = 16
 _Columns = tuple[str, str, str, str]
@@ -65,7 +65,7 @@ class ObjectWalk(NamedTuple):
 
     identity: int
     since: int
-    walked: Walked
+    walked: WalkResult
     trace: Trace = Trace()
     uids: tuple[str, ...] = ()
     notes: tuple[Note, ...] | None = ()

@@ -60,7 +60,7 @@ from replay.world.result import (
     result_of,
 )
 from replay.world.timeline import OwnerChange
-from replay.world.walk import WalkContext, Walked, Walker
+from replay.world.walk import WalkContext, Walker, WalkResult
 
 FEW_OBJECTS = 200
 """Number of objects below which this process walks them itself."""
@@ -82,7 +82,7 @@ class World(Struct):
 
     ends: dict[int | LogPosition, Consequence] = field(default_factory=dict)
     collections: dict[int, Consequence] = field(default_factory=dict)
-    stops: dict[int, str] = field(default_factory=dict)
+    first_denials: dict[int, str] = field(default_factory=dict)
     """The name of the first object that is denied, by the number of its collection's request."""
     refused: list[int] = field(default_factory=list)
     """Numbers of attempts to create pods that are denied, for objects that exist only under the candidate."""
@@ -133,7 +133,7 @@ class World(Struct):
             self.put(place, each)
             if each.item and each.result.cause == Cause.DENIED:
                 # The server deletes in the order of names and stops at the first denial.
-                self.stops[place.seq] = min(each.item, self.stops.get(place.seq, each.item))
+                self.first_denials[place.seq] = min(each.item, self.first_denials.get(place.seq, each.item))
             if each.item:
                 earlier = self.collections.get(place.seq)
                 if earlier is None or _RANK.get(each.result.cause, len(_RANK)) < _RANK.get(
@@ -146,7 +146,7 @@ class Wave(Struct, frozen=True):
     """Objects to walk, by key."""
 
     keys: frozenset[str]
-    around: WalkContext
+    context: WalkContext
     begins: Divergence
     ownership: Ownership | None = None
     """Owners of objects whose owners may differ."""
@@ -165,7 +165,7 @@ class Wave(Struct, frozen=True):
         for key, number in part_of.items():
             keys_of_part.setdefault(number, []).append(key)
         # A collection request may meet objects of every part.
-        collections = self.begins.alone(each.record.seq for each in self.around.collections.all)
+        collections = self.begins.alone(each.record.seq for each in self.context.collections.all)
         portions = []
         for part in parts:
             if keys := keys_of_part.get(part.number):
@@ -193,18 +193,18 @@ class Portion(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """The task of walking a wave. `around` is the context that all its objects share."""
+    """The task of walking a wave. `context` is the context that all its objects share."""
 
-    around: WalkContext
+    context: WalkContext
     is_traced: bool = False
     """A flag that the questions of the walks are recorded."""
 
     def run(self, job: Job, portion: Portion) -> list[ObjectWalk]:
         """Walk the objects of one part, in their order."""
-        tracer = Tracer(job, self.around.owners) if self.is_traced else None
-        judge, owners = (tracer.judge, tracer.owners) if tracer is not None else (job.judge, self.around.owners)
-        around = replace(self.around, findings=portion.findings, owned=portion.owned, owners=owners)
-        walker = Walker(job.reconstructor, judge, job.elsewhere, around, earlier=job.before_log)
+        tracer = Tracer(job, self.context.owners) if self.is_traced else None
+        judge, owners = (tracer.judge, tracer.owners) if tracer is not None else (job.judge, self.context.owners)
+        context = replace(self.context, findings=portion.findings, owned=portion.owned, owners=owners)
+        walker = Walker(job.reconstructor, judge, job.request_adapter, context, earlier=job.before_log)
         shared: dict[Consequence, Consequence] = {}
         walks = []
         for identity, records in portion.part.writes(portion.identities):
@@ -214,14 +214,14 @@ class Walk(NamedTuple):
         job.webhooks.close()
         return walks
 
-    def _named(self, first: RequestRecord, walked: Walked, shared: dict[Consequence, Consequence]) -> Walked:
+    def _named(self, first: RequestRecord, walked: WalkResult, shared: dict[Consequence, Consequence]) -> WalkResult:
         """Return the result of an object, under the names that others use."""
-        named = Walked(told=walked.told, refused=walked.refused)
+        named = WalkResult(told=walked.told, refused=walked.refused)
         named.consequences = [(place, shared.setdefault(each, each)) for place, each in walked.consequences]
         if walked.changes and first.resource == "namespaces" and not first.api_group:
             named.namespaces[namespace_key(first.name, first.workspace)] = walked.changes
         elif walked.changes and first.name and not first.workspace:
-            kind = self.around.kinds[first.api_group, first.resource]
+            kind = self.context.kinds[first.api_group, first.resource]
             named.objects[object_key(first, kind)] = walked.changes
         named.owners = {uid: changes for uid, changes in walked.owners.items() if changes}
         return named
@@ -244,22 +244,22 @@ def world_of(
     if not begins.objects:
         return World(forbidden=job.gate.refused)
     collections = followed_collections(answers.collections_with(job.gate), job, begins.numbers)
-    around = WalkContext(
+    context = WalkContext(
         collections,
-        barred=job.gate.refused,
+        refused_writes=job.gate.refused,
         let_in=job.gate.let_in,
         unknown=job.gate.unknown,
-        unnamed=gated.unnamed,
+        unnamed_creations=gated.unnamed_creations,
         kinds=looked_up_kinds(job),
     )
-    barred = [each for each in collections.all if each.record.seq in job.gate.refused]
-    begins.concern(key for each in barred for key in _deleted_keys(each))
-    first = Wave(in_collections(store, collections, {}) | begins.objects.keys(), around, begins)
+    refused = [each for each in collections.all if each.record.seq in job.gate.refused]
+    begins.concern(key for each in refused for key in _deleted_keys(each))
+    first = Wave(in_collections(store, collections, {}) | begins.objects.keys(), context, begins)
     world = _followed(_Stage(answers, worker_pool, progress, World(), archive), first)
-    if stops := world.stops:
+    if stops := world.first_denials:
         # The objects that a collection leaves, because it stops early, are known only now.
         keys = first.keys | in_collections(store, collections, stops)
-        again = Wave(keys, replace(around, stops=stops), begins)
+        again = Wave(keys, replace(context, first_denials=stops), begins)
         world = _followed(_Stage(answers, worker_pool, progress, World(), archive), again)
     world.forbidden = job.gate.refused
     _retried(store, world)
@@ -281,17 +281,17 @@ def _deleted_keys(collection: DeletedCollection) -> Iterator[str]:
 
 def _followed(stage: _Stage, first: Wave) -> World:
     """Walk namespaces that differ, then looked-up objects, then all others, and return the consequences."""
-    around, keys = first.around, first.keys
+    context, keys = first.context, first.keys
     own = _of_kinds(keys, {("", "namespaces")})
     if own:
-        around = replace(around, namespaces=stage.run(Wave(own, around, first.begins)).namespaces)
-        keys |= frozenset(in_namespaces(stage.store, around.namespaces))
-    if looked_up := _of_kinds(keys, around.kinds.keys() - {("", "namespaces")}):
-        changes = stage.run(Wave(looked_up, around, first.begins)).objects
-        around = replace(around, objects=LookupsInTime(changes, searched_namespaces(stage.worker_pool.job)))
+        context = replace(context, namespaces=stage.run(Wave(own, context, first.begins)).namespaces)
+        keys |= frozenset(in_namespaces(stage.store, context.namespaces))
+    if looked_up := _of_kinds(keys, context.kinds.keys() - {("", "namespaces")}):
+        changes = stage.run(Wave(looked_up, context, first.begins)).objects
+        context = replace(context, objects=LookupsInTime(changes, searched_namespaces(stage.worker_pool.job)))
         keys |= dependent(stage.store, stage.worker_pool.job, changes)
     stage.store.rest()  # there are few queries between waves
-    _spread(stage, Wave(keys - own, around, first.begins))
+    _spread(stage, Wave(keys - own, context, first.begins))
     return stage.world
 
 
@@ -309,20 +309,20 @@ def _spread(stage: _Stage, first: Wave) -> None:
     keys = set(first.keys)
     walked = set[str]()
     owners: dict[str, list[OwnerChange]] = {}
-    owning = ownership.owning
+    owning = ownership.owner_uids
     # An object is walked after its owners, because its walk reads how they differ.
     for depth in range(ownership.deepest + 1):
         now = frozenset(keys - walked - ownership.deeper(keys, depth))
         walked |= now
-        around = replace(first.around, owners=owners, owning=owning)
-        changes = stage.run(Wave(now, around, first.begins, ownership)).owners
+        context = replace(first.context, owners=owners, owner_uids=owning)
+        changes = stage.run(Wave(now, context, first.begins, ownership)).owners
         owners.update(changes)
         keys |= ownership.owned_by(changes)
     if stage.worker_pool.job.with_lines:
         # Only `--outcomes` shows what objects from before the log change.
         older = frozenset(str(row[0]) for row in stage.store.query("older").iter_rows())
-        around = replace(first.around, owners=owners, owning=owning, is_rest=True)
-        stage.run(Wave(older - walked, around, first.begins, ownership))
+        context = replace(first.context, owners=owners, owner_uids=owning, differs_only_before_log=True)
+        stage.run(Wave(older - walked, context, first.begins, ownership))
 
 
 class _Stage(Struct, frozen=True):
@@ -341,9 +341,9 @@ class _Stage(Struct, frozen=True):
         """Return the log's store."""
         return self.answers.store
 
-    def run(self, wave: Wave) -> Walked:
+    def run(self, wave: Wave) -> WalkResult:
         """Walk a wave, add its consequences, and return its changes."""
-        changes = Walked()
+        changes = WalkResult()
         if not wave.keys:
             return changes
         with closing(self._walks(wave)) as walks:
@@ -366,7 +366,7 @@ class _Stage(Struct, frozen=True):
             yield from self._walk(wave)
             return
         parts = 1 if wave.is_walked_here else self.store.parts
-        walks = WaveWalks(self.archive, wave.keys, wave.around, wave.begins, parts)
+        walks = WaveWalks(self.archive, wave.keys, wave.context, wave.begins, parts)
         rest = replace(wave, keys=walks.missing)
         with closing(self._walk(rest, is_traced=True)) as missing:
             # The new walks come in the order of the saved ones only if both are split alike.
@@ -378,7 +378,7 @@ class _Stage(Struct, frozen=True):
             return
         parts = [self.store.whole()] if wave.is_walked_here else list(map(self.store.part, range(self.store.parts)))
         portions = self.worker_pool.shared(wave.portions(parts))
-        with closing(self.worker_pool.results(Walk(wave.around, is_traced), portions, self.progress)) as results:
+        with closing(self.worker_pool.results(Walk(wave.context, is_traced), portions, self.progress)) as results:
             pairs = zip(portions, results, strict=True)
             # The shares of one part are walked side by side, so their walks are merged in log order.
             for _, of_part in groupby(pairs, key=lambda pair: pair[0].part.number):

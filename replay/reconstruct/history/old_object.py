@@ -463,11 +463,11 @@ class ObjectHistory:
         self,
         records: Sequence[RequestRecord],
         discovery: Discovery,
-        olds: Callable[[Sequence[Exchange]], OldObjects],
+        old_objects: Callable[[Sequence[Exchange]], OldObjects],
     ) -> None:
-        """`olds` computes the history from exchanges."""
+        """`old_objects` computes the history from exchanges."""
         self._discovery = discovery
-        self._make = olds
+        self._make = old_objects
         self._olds: OldObjects | None = None
         self.exchanges = [Exchange(record, discovery) for record in records]
 
@@ -476,10 +476,10 @@ class ObjectHistory:
         exchange = self.exchanges[index]
         if exchange.record.verb in ("create", "deletecollection"):
             return exchange, _NO_HISTORY
-        return exchange, self.olds
+        return exchange, self.old_objects
 
     @property
-    def olds(self) -> OldObjects:
+    def old_objects(self) -> OldObjects:
         """The history of the object."""
         if self._olds is None:
             self._olds = self._make([each for each in self.exchanges if each.record.verb != "deletecollection"])

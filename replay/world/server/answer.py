@@ -11,9 +11,9 @@ from replay.kube.attributes import Missing
 from replay.reconstruct.history.derived import after_binding
 from replay.reconstruct.record.known import Hole, Known, get
 from replay.reconstruct.server.deletion import left_by_deletion
-from replay.world.elsewhere import after_write
+from replay.world.request_adapter import after_write
 from replay.world.result import UNKNOWN, Cause, CausingRequest, IsolatedEnd, RequestEnd
-from replay.world.state import Later, State, content, known_of
+from replay.world.state import DeferredObject, State, content, known_or_missing
 from replay.world.step import WorldStep
 
 _UNSEEN = "the log has no body for an earlier write to the object"
@@ -66,7 +66,7 @@ def is_absent(state: State) -> bool:
     return isinstance(state, Known) and state.value is None
 
 
-def here_in(step: WorldStep, state: State) -> Known | Missing:
+def object_in(step: WorldStep, state: State) -> Known | Missing:
     """Return the object of a state. None means the log's object."""
     return step.old if state is None else content(state)
 
@@ -77,14 +77,14 @@ def places(alone: IsolatedEnd | None) -> frozenset[Place]:
     return changed_places("object", ({"path": path} for path in paths))
 
 
-def mutated_later(step: WorldStep) -> Later:
+def mutated_later(step: WorldStep) -> DeferredObject:
     """Return what remains after a write that the candidate mutates differently."""
-    return Later(lambda: after_write(step.old, step.exchange, known_of(step.new)), places(step.alone))
+    return DeferredObject(lambda: after_write(step.old, step.exchange, known_or_missing(step.new)), places(step.alone))
 
 
 def left_by_unseen_write(step: WorldStep, state: State) -> Known | Missing:
     """Return the object after a write without a body in the log: its old object, except what it may have written."""
-    here, subresource = here_in(step, state), step.record.subresource
+    here, subresource = object_in(step, state), step.record.subresource
     paths = _WRITTEN_BY.get(subresource)
     # Without `spec`, the kind keeps its content in fields that `_WRITTEN_BY` does not know.
     if isinstance(here, Missing) or here.value is None or paths is None or "spec" not in here.value:
@@ -112,11 +112,11 @@ def subresource_done(step: WorldStep, state: State) -> ServerAnswer:
     if step.is_dry or result.cause != Cause.SUCCEEDS or step.record.subresource in _NO_STORE:
         return ServerAnswer(result, state)
     if step.record.subresource == "eviction":
-        *_, left = left_by_deletion(here_in(step, state), step.exchange)
-        return ServerAnswer(result, step.meeting(left))
+        *_, left = left_by_deletion(object_in(step, state), step.exchange)
+        return ServerAnswer(result, step.state_after_write(left))
     if step.record.subresource == "binding":
-        touched = state.touched if isinstance(state, Later) else None
-        return ServerAnswer(result, Later(lambda: _bound(step, here_in(step, state)), touched))
+        touched = state.touched if isinstance(state, DeferredObject) else None
+        return ServerAnswer(result, DeferredObject(lambda: _bound(step, object_in(step, state)), touched))
     return ServerAnswer(
         result, Missing("", f"a request changed its {step.record.subresource}, and the log does not show the result")
     )

@@ -18,7 +18,7 @@ from replay.reconstruct.record.known import Known, get
 from replay.world.judge import Judge
 from replay.world.pod_validation import COMPARED, changes_ephemeral, changes_quality, is_invalid_pod
 from replay.world.result import INVALID, Cause
-from replay.world.state import known_of
+from replay.world.state import known_or_missing
 from replay.world.step import WorldStep
 from replay.world.validation import breaks_metadata_of, changes_immutable, has_unnamed_ports, lacks_fields
 
@@ -106,7 +106,7 @@ def _is_invalid_anyway(step: WorldStep, here: Known | Missing, written: Known | 
         part in str(each.get("message")) for each in causes for part in _OF_THE_UPDATE
     ):
         return True
-    validated = known_of(step.request.attributes.object)
+    validated = known_or_missing(step.request.attributes.object)
     return not all(_is_mended(cause, validated, written) for cause in causes)
 
 

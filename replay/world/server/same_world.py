@@ -8,8 +8,8 @@ from replay.admission.decision import Verdict
 from replay.kube.attributes import Missing
 from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.server.deletion import left_by_deletion
-from replay.world.elsewhere import Elsewhere, after_write
-from replay.world.result import ABSENT, CONFLICT, EXISTS, INVALID, OF_VERSION, UNKNOWN, Cause
+from replay.world.request_adapter import RequestAdapter, after_write
+from replay.world.result import ABSENT, CONFLICT, EXISTS, INVALID, UNKNOWN, VERSION_NAMED, Cause
 from replay.world.server.answer import (
     ServerAnswer,
     connected,
@@ -19,7 +19,7 @@ from replay.world.server.answer import (
     succeeds,
 )
 from replay.world.server.invalidity import breaks_update
-from replay.world.state import known_of
+from replay.world.state import known_or_missing
 from replay.world.step import WorldStep
 from replay.world.validation import may_break
 
@@ -27,9 +27,9 @@ from replay.world.validation import may_break
 class SameWorld:
     """Answers requests about an object that is still as in the log."""
 
-    def __init__(self, elsewhere: Elsewhere) -> None:
-        """Keep the inputs. `elsewhere` computes what a write stores if it stored nothing in the log."""
-        self._elsewhere = elsewhere
+    def __init__(self, request_adapter: RequestAdapter) -> None:
+        """Keep the inputs. `request_adapter` computes what a write stores if it stored nothing in the log."""
+        self._adapter = request_adapter
 
     def answers(self, step: WorldStep) -> Iterator[ServerAnswer]:
         """Yield the possible answers."""
@@ -44,11 +44,11 @@ class SameWorld:
         if current is candidate or candidate.verdict is Verdict.NOT_REACHED:
             yield ServerAnswer(log, None)
         elif candidate.denials and step.is_made_invalid:
-            yield ServerAnswer(INVALID._replace(certain=False), step.unless_written)
+            yield ServerAnswer(INVALID._replace(certain=False), step.state_after_refusal)
         elif candidate.denials:
             # The outcome line lacks these denials if the request was invalid in the log.
             decision = candidate if step.is_invalid_by_current else None
-            yield ServerAnswer(denied(candidate), step.unless_written, decision)
+            yield ServerAnswer(denied(candidate), step.state_after_refusal, decision)
         elif candidate.verdict is Verdict.UNDETERMINED:
             yield from self._undetermined(step)
         elif step.is_refused_by_current:
@@ -65,7 +65,7 @@ class SameWorld:
         if step.alone is None:
             yield from self._undetermined(step)
         elif step.alone.result.cause != Cause.SUCCEEDS:
-            yield ServerAnswer(step.alone.result, step.unless_written)
+            yield ServerAnswer(step.alone.result, step.state_after_refusal)
         else:
             yield ServerAnswer(step.logged, None if step.is_last or step.is_dry else mutated_later(step))
 
@@ -106,28 +106,28 @@ class SameWorld:
 
     def _created(self, step: WorldStep, *, exists: bool = False) -> ServerAnswer:
         if step.is_of_new_version:
-            return ServerAnswer(OF_VERSION, None)
+            return ServerAnswer(VERSION_NAMED, None)
         if exists:
             return ServerAnswer(EXISTS, None)
-        stored = None if step.is_dry else self._elsewhere.stored(step, GONE, known_of(step.new))
+        stored = None if step.is_dry else self._adapter.stored(step, GONE, known_or_missing(step.new))
         return ServerAnswer(succeeds(201), stored)
 
     def _updated(self, step: WorldStep) -> ServerAnswer:
-        new = known_of(step.new)
+        new = known_or_missing(step.new)
         if not isinstance(step.old, Missing) and step.old.value is None:
             return self._created(step)
         if breaks_update(step, step.old, new):
             return ServerAnswer(INVALID, None)
-        stored = after_write(step.old, step.exchange, self._elsewhere.stored(step, step.old, new))
+        stored = after_write(step.old, step.exchange, self._adapter.stored(step, step.old, new))
         return ServerAnswer(succeeds(200), stored if not step.is_dry else None)
 
     def _mutated(self, step: WorldStep) -> ServerAnswer:
         """Return the answer if the candidate mutates differently: another stored object, if it is valid."""
         if step.is_last and not may_break(step.candidate.patch):
             return ServerAnswer(step.logged, None)
-        new = known_of(step.new)
+        new = known_or_missing(step.new)
         if isinstance(new, Known) and step.is_made_invalid:
-            return ServerAnswer(INVALID, step.unless_written)
+            return ServerAnswer(INVALID, step.state_after_refusal)
         return ServerAnswer(
-            step.logged, None if step.is_dry else step.meeting(after_write(step.old, step.exchange, new))
+            step.logged, None if step.is_dry else step.state_after_write(after_write(step.old, step.exchange, new))
         )

@@ -21,24 +21,24 @@ from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.deletion import ended, is_being_deleted, left_by_deletion, left_by_write
 from replay.world.creation import is_apply, may_apply, may_be_apply
-from replay.world.elsewhere import Elsewhere, after_write
 from replay.world.judge import ADMITTED, Judge
-from replay.world.result import ABSENT, CONFLICT, DELETED, EXISTS, INVALID, OF_VERSION, UNKNOWN, Cause
+from replay.world.request_adapter import RequestAdapter, after_write
+from replay.world.result import ABSENT, CONFLICT, DELETED, EXISTS, INVALID, UNKNOWN, VERSION_NAMED, Cause
 from replay.world.server.answer import (
     ServerAnswer,
     connected,
     denied,
-    here_in,
     is_absent,
     left_by_unseen_write,
     mutated_later,
+    object_in,
     places,
     subresource_done,
     succeeds,
 )
 from replay.world.server.invalidity import is_refused
 from replay.world.server.same_world import SameWorld
-from replay.world.state import Later, State, known_of
+from replay.world.state import DeferredObject, State, known_or_missing
 from replay.world.step import WorldStep
 from replay.world.validation import has_immutable, touches_immutable
 from replay.world.version import named_uid
@@ -53,11 +53,11 @@ Source: `EvictionREST.Create`, `BindingREST.Create`.
 class Server:
     """The API server under the candidate, for one object."""
 
-    def __init__(self, judge: Judge, elsewhere: Elsewhere) -> None:
-        """Keep the inputs. `judge` decides requests. `elsewhere` builds requests on other objects."""
+    def __init__(self, judge: Judge, request_adapter: RequestAdapter) -> None:
+        """Keep the inputs. `judge` decides requests. `request_adapter` builds requests on other objects."""
         self._judge = judge
-        self._elsewhere = elsewhere
-        self.same_world = SameWorld(elsewhere)
+        self._adapter = request_adapter
+        self.same_world = SameWorld(request_adapter)
 
     def answers(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
         """Yield every possible answer for a state of the object; several if a verdict is undetermined."""
@@ -66,7 +66,7 @@ class Server:
             yield ServerAnswer(step.logged, state)
         elif _conflicts(step, state):
             yield ServerAnswer(CONFLICT, state)
-        elif isinstance(state, Later) and self._is_alike(step, state):
+        elif isinstance(state, DeferredObject) and self._is_alike(step, state):
             yield self._alike(step, state)
         elif self._is_unasked(step, state):
             yield ServerAnswer(step.logged, state if step.is_dry else self._after_later(step, state))
@@ -77,13 +77,13 @@ class Server:
         elif step.record.verb == "create":
             yield from self._create(step, state) if not step.record.subresource else self._subresource(step, state)
         elif step.record.verb == "delete":
-            yield from self._delete(step, here_in(step, state))
+            yield from self._delete(step, object_in(step, state))
         else:
-            yield from self._update(step, here_in(step, state))
+            yield from self._update(step, object_in(step, state))
 
     def meets_alike(self, record: RequestRecord, state: State) -> bool:
         """Return whether no candidate policy and no API rule reads a place where the object differs from the log."""
-        if not isinstance(state, Later) or state.touched is None:
+        if not isinstance(state, DeferredObject) or state.touched is None:
             return False
         resource = GroupResource(record.api_group, record.resource)
         if record.verb != "delete" and touches_immutable(resource, record.verb, record.subresource, state.touched):
@@ -98,7 +98,7 @@ class Server:
             return False
         return is_known and is_write and not step.lookups_differ and self.meets_alike(step.record, state)
 
-    def _alike(self, step: WorldStep, state: Later) -> ServerAnswer:
+    def _alike(self, step: WorldStep, state: DeferredObject) -> ServerAnswer:
         alone, record = step.alone, step.record
         # The verdict on the log's object holds here too, because it reads nothing that differs.
         if alone is not None and alone.result.cause != Cause.SUCCEEDS:
@@ -106,7 +106,8 @@ class Server:
         # Finalizers are as in the log, so a deletion that left the object there leaves it here too.
         if step.is_dry or (record.verb == "delete" and not step.is_removed):
             return ServerAnswer(
-                step.logged, state if step.is_dry else Later(lambda: ended(state.content, step.exchange), state.touched)
+                step.logged,
+                state if step.is_dry else DeferredObject(lambda: ended(state.content, step.exchange), state.touched),
             )
         if record.verb == "delete" or step.is_removed:  # a write may remove the last finalizer
             return ServerAnswer(step.logged, None)
@@ -132,15 +133,19 @@ class Server:
         is_compared = has_immutable(step.exchange.resource.group_resource, record.verb, record.subresource)
         return not is_compared and not self._judge.asks(record)
 
-    def _after_later(self, step: WorldStep, state: State, touched: frozenset[Place] | None = None) -> Later:
+    def _after_later(self, step: WorldStep, state: State, touched: frozenset[Place] | None = None) -> DeferredObject:
         """Return the object after an admitted write, computed on demand."""
-        return Later(lambda: self._after(step, state), touched, state if step.record.subresource == "status" else None)
+        return DeferredObject(
+            lambda: self._after(step, state), touched, state if step.record.subresource == "status" else None
+        )
 
     def _after(self, step: WorldStep, state: State) -> Known | Missing:
         """Return the result of an admitted write to another object."""
-        here = here_in(step, state)
-        request = step.in_namespace(self._elsewhere.updated(step, here))
-        return after_write(here, step.exchange, known_of(self._judge.elsewhere(request, step.lister).object))
+        here = object_in(step, state)
+        request = step.in_namespace(self._adapter.updated(step, here))
+        return after_write(
+            here, step.exchange, known_or_missing(self._judge.judge_adapted(request, step.lister).object)
+        )
 
     def newly_allowed(  # noqa: C901, PLR0912 - the order of the server, one answer for each step
         self, step: WorldStep, state: State, *, is_open: bool
@@ -169,7 +174,7 @@ class Server:
             if record.verb == "delete":
                 yield from (
                     ServerAnswer(UNKNOWN, left, decision)
-                    for left in left_by_deletion(here_in(step, state), step.exchange)
+                    for left in left_by_deletion(object_in(step, state), step.exchange)
                 )
             elif exists and not is_creation:
                 yield ServerAnswer(UNKNOWN, left_by_unseen_write(step, state), decision)
@@ -178,10 +183,10 @@ class Server:
         elif is_creation:
             yield ServerAnswer(succeeds(201)._replace(certain=False), state, decision)
         elif record.verb == "delete":
-            for left in left_by_deletion(here_in(step, state), step.exchange):
+            for left in left_by_deletion(object_in(step, state), step.exchange):
                 yield ServerAnswer(succeeds(200)._replace(certain=False), left, decision)
         elif step.exchange.is_connect:
-            yield ServerAnswer(connected(here_in(step, state)), state)
+            yield ServerAnswer(connected(object_in(step, state)), state)
         elif record.verb == "create":
             yield subresource_done(step, state)
         else:
@@ -199,11 +204,11 @@ class Server:
             return ServerAnswer(UNKNOWN, state)
         if is_absent(state) or (state is None and not step.existed):
             return ServerAnswer(ABSENT, state)
-        return ServerAnswer(step.logged if step.is_connected else connected(here_in(step, state)), state)
+        return ServerAnswer(step.logged if step.is_connected else connected(object_in(step, state)), state)
 
     def _create(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
         """Yield the answers to a creation. The storage checks last whether the object exists."""
-        prior = step.unless_written if state is None else state
+        prior = step.state_after_refusal if state is None else state
         exists = step.existed if state is None else not is_absent(state)
         if (answer := self._created_as_found(step, prior, exists=exists)) is not None:
             yield answer
@@ -221,11 +226,15 @@ class Server:
             yield ServerAnswer(UNKNOWN, prior, decision)
         # The storage refuses a named version before it looks whether the object exists (`etcd3.store.Create`).
         if step.is_of_new_version:
-            yield ServerAnswer(UNKNOWN if opens else OF_VERSION, prior, decision)
+            yield ServerAnswer(UNKNOWN if opens else VERSION_NAMED, prior, decision)
         elif exists:
             yield ServerAnswer(UNKNOWN if opens else EXISTS, prior, decision)
         else:
-            stored = prior if step.is_dry else step.meeting(self._elsewhere.stored(step, GONE, known_of(new)))
+            stored = (
+                prior
+                if step.is_dry
+                else step.state_after_write(self._adapter.stored(step, GONE, known_or_missing(new)))
+            )
             yield ServerAnswer(UNKNOWN if opens else succeeds(201), stored, decision)
 
     @staticmethod
@@ -255,7 +264,7 @@ class Server:
             yield ServerAnswer(ABSENT, state)
             return
         decision = step.candidate
-        prior = step.unless_written if state is None else state
+        prior = step.state_after_refusal if state is None else state
         if decision.denials:
             yield ServerAnswer(denied(decision), prior, decision)
         elif is_absent(state) or (state is None and not step.existed):
@@ -275,10 +284,12 @@ class Server:
         # If no policy or webhook may match, the deletion is admitted, and its request need not be rebuilt.
         decision = ADMITTED
         if self._judge.asks(step.record):
-            request = self._elsewhere.deleted(step.exchange, here)
-            decision = self._judge.decision_elsewhere(step.in_namespace(request), step.lister)
+            request = self._adapter.deleted(step.exchange, here)
+            decision = self._judge.decide_adapted(step.in_namespace(request), step.lister)
         prior = here
-        after = [prior] if step.is_dry else [step.meeting(left) for left in left_by_deletion(here, step.exchange)]
+        after = (
+            [prior] if step.is_dry else [step.state_after_write(left) for left in left_by_deletion(here, step.exchange)]
+        )
         if decision.denials:
             yield ServerAnswer(denied(decision), prior, decision)
         elif decision.verdict is Verdict.UNDETERMINED:
@@ -298,13 +309,13 @@ class Server:
             if named_uid(step.exchange):  # a missing object cannot have the UID (`storage.Preconditions.Check`)
                 yield ServerAnswer(CONFLICT, here)
                 return
-            request = step.in_namespace(self._elsewhere.created(step.exchange, step.lister))
+            request = step.in_namespace(self._adapter.created(step.exchange, step.lister))
         elif _may_conflict_again(step, here):
             yield ServerAnswer(UNKNOWN, here)
             return
         else:
             try:
-                request = step.in_namespace(self._elsewhere.updated(step, here))
+                request = step.in_namespace(self._adapter.updated(step, here))
             except ApplyConflictError:
                 yield ServerAnswer(CONFLICT, here)
                 return
@@ -314,8 +325,8 @@ class Server:
         yield from self._written(step, here, request)
 
     def _written(self, step: WorldStep, here: Known | Missing, request: ReplayRequest) -> Iterator[ServerAnswer]:
-        judged = self._judge.elsewhere(request, step.lister)
-        decision, written = judged.decision, known_of(judged.object)
+        judged = self._judge.judge_adapted(request, step.lister)
+        decision, written = judged.decision, known_or_missing(judged.object)
         creates = isinstance(here, Known) and here.value is None
         is_made_invalid = self._judge.leaves_invalid(request, decision.patch, lambda: written)
         # A mutating policy that denies ends the request before API validation; a validating denial comes after it.
@@ -326,7 +337,11 @@ class Server:
         if decision.denials:
             yield ServerAnswer(denied(decision), here, decision)
             return
-        stored = here if step.is_dry else step.meeting(left_by_write(here, after_write(here, step.exchange, written)))
+        stored = (
+            here
+            if step.is_dry
+            else step.state_after_write(left_by_write(here, after_write(here, step.exchange, written)))
+        )
         opens = decision.verdict is Verdict.UNDETERMINED
         if opens:
             yield ServerAnswer(UNKNOWN, here, decision)

@@ -23,9 +23,9 @@ from replay.kube.overlay import GroupKind, NamespacedName
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.operation import creates
 from replay.reconstruct.record.known import GONE
-from replay.world.elsewhere import Elsewhere
 from replay.world.existence import is_creation
 from replay.world.judge import Judge
+from replay.world.request_adapter import RequestAdapter
 from replay.world.state import Branch
 from replay.world.step import WorldStep
 
@@ -43,9 +43,9 @@ class StatesBeforeLog(Struct, frozen=True):
     """
 
     judge: Judge
-    elsewhere: Elsewhere
+    request_adapter: RequestAdapter
     cluster: Cluster
-    overlaid: tuple[Mapping[GroupKind, Mapping[NamespacedName, JSON]], ...]
+    snapshots: tuple[Mapping[GroupKind, Mapping[NamespacedName, JSON]], ...]
 
     def may_differ(self, first: RequestRecord) -> bool:
         """Return whether the object may have existed before the log, by its first request.
@@ -63,7 +63,7 @@ class StatesBeforeLog(Struct, frozen=True):
         if not self.may_differ(record) or (not is_there and step.is_creation and step.exchange.succeeded):
             return ()
         is_open = creates(step.exchange) and not step.exchange.succeeded  # a failure does not show whether it existed
-        request = self.elsewhere.created_by_anyone(step.exchange, step.old if is_there else _UNSEEN)
+        request = self.request_adapter.created_by_anyone(step.exchange, step.old if is_there else _UNSEEN)
         current, candidate = self.judge.decide(request, step.log_lister)
         ours, theirs = self._refusers(record, 1, candidate), self._refusers(record, 0, current)
         others = []
@@ -95,7 +95,7 @@ class StatesBeforeLog(Struct, frozen=True):
 
     def _added_objects(self, kind: GroupKind, number: int, namespace: str) -> dict[NamespacedName, JSON]:
         """Return the objects of a kind that a set adds to a namespace, and its cluster-scoped ones."""
-        objects = self.overlaid[number].get(kind, {})
+        objects = self.snapshots[number].get(kind, {})
         if kind == _NAMESPACE:
             return {name: obj for name, obj in objects.items() if name[1] == namespace}
         return {name: obj for name, obj in objects.items() if name[0] in (namespace, "")}

@@ -28,7 +28,7 @@ from replay.world.controller import is_controller
 from replay.world.creation import is_apply
 from replay.world.patching import after_patch_of
 from replay.world.result import Cause
-from replay.world.state import known_of
+from replay.world.state import known_or_missing
 from replay.world.step import WorldStep
 
 _MANAGED = Hole(MANAGED, "replay does not predict managedFields under the candidate")
@@ -42,7 +42,7 @@ _UNANSWERED = 409
 """Placeholder status. A failed request reveals nothing about the object."""
 
 
-class Elsewhere(Struct, frozen=True):
+class RequestAdapter(Struct, frozen=True):
     """Builds requests of the log on objects that differ from the log's."""
 
     reconstructor: Reconstructor
@@ -145,7 +145,9 @@ class Elsewhere(Struct, frozen=True):
         if not step.precedes_apply or step.logged.cause == Cause.SUCCEEDS:
             return new
         original = step.request.before_mutation
-        return self.owned(step, live, known_of(original.object), new) if isinstance(original, Attributes) else new
+        return (
+            self.owned(step, live, known_or_missing(original.object), new) if isinstance(original, Attributes) else new
+        )
 
     def _schemas(self, exchange: Exchange, lister: Lister) -> Schemas:
         """Return the schemas in force for a request.
