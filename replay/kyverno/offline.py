@@ -34,7 +34,6 @@ from replay.kyverno.rules.match import Requester, texts_of
 from replay.kyverno.rules.policy_check import policy_refusal
 from replay.kyverno.rules.request import BackgroundRequest, Request
 from replay.kyverno.rules.response import FAIL, GoPanicError, PolicyResponse, RuleResponse, UndeterminedError
-from replay.kyverno.rules.validate_cel import matches_cel
 
 _CRD = "CustomResourceDefinition"
 _NEEDS_CLUSTER = frozenset({"configMap", "apiCall"})
@@ -136,14 +135,7 @@ class OfflinePolicies:
         self._ignored = ignored | (frozenset() if given.entries else {"globalReference"})
         self._requester = _requester(given.user)
         exceptions = [obj for obj in given.exceptions if _is_of_rules(obj)]
-        self._engine = Engine(
-            cluster,
-            PolicyExceptions(exceptions),
-            is_excluded=lambda _: False,
-            is_filtered=lambda _: False,
-            matches_conditions=_matches_conditions,
-            source_of=self._source,
-        )
+        self._engine = Engine(cluster, PolicyExceptions(exceptions), self._source)
         policies = [without_nulls(obj) for obj in given.policies]
         refusals = [self._refusal_of(obj) for obj in policies]
         policies = [obj for obj, refusal in zip(policies, refusals, strict=True) if refusal is None]
@@ -341,11 +333,6 @@ def _requester(user: Mapping[str, Any] | None) -> Requester:
         tuple(user.get("roles") or ()),
         tuple(user.get("clusterRoles") or ()),
     )
-
-
-def _matches_conditions(policy: Mapping[str, Any], request: Request) -> bool:
-    conditions = as_map(as_map(policy.get("spec")).get("webhookConfiguration")).get("matchConditions")
-    return not conditions or matches_cel(conditions, request)
 
 
 def _scored(response: PolicyResponse) -> Iterable[RuleResponse]:

@@ -31,7 +31,7 @@ from replay.kyverno.rules.response import (
 )
 from replay.kyverno.rules.substitution import substitute
 from replay.kyverno.rules.validate import Validator
-from replay.kyverno.rules.validate_cel import validate_cel
+from replay.kyverno.rules.validate_cel import matches_conditions, validate_cel
 from replay.kyverno.wildcard import matches_any
 
 # Handlers that evaluate a matching rule, by the kind of the rule (`pkg/engine/handlers`).
@@ -196,15 +196,12 @@ def _verify_images(handling: _ApplicableRule) -> tuple[JSON, list[RuleResponse]]
 class Engine(Struct, frozen=True):
     """Evaluator of policies, with the cluster that they read and the exceptions from them.
 
-    `is_excluded` and `is_filtered` say whether Kyverno's configuration excludes a user or an object. `source_of`
-    returns where a rule loads context entries, given the policy's source, the policy's name and the rule's name.
+    Users and objects that Kyverno's configuration excludes do not get here. `source_of` returns where a rule loads
+    context entries, given the policy's source, the policy's name and the rule's name.
     """
 
     cluster: ClusterReads
     exceptions: PolicyExceptions
-    is_excluded: Callable[[Request], bool]
-    is_filtered: Callable[[Request], bool]
-    matches_conditions: Callable[[Mapping[str, Any], Request], bool]
     source_of: Callable[[LoaderSource, str, str], LoaderSource] = lambda source, policy, rule: source  # noqa: ARG005
     rules: RuleCache = field(default_factory=RuleCache)
 
@@ -246,7 +243,7 @@ class Engine(Struct, frozen=True):
         return response
 
     def _is_for(self, policy: Mapping[str, Any], request: Request) -> bool:
-        """Return whether a policy applies to the request: by namespace, configured filters and match conditions."""
+        """Return whether a policy applies to the request: by namespace and match conditions."""
         namespace = str(policy["metadata"].get("namespace") or "")
         if namespace and any(
             as_map(obj.get("metadata")).get("namespace") != namespace
@@ -254,11 +251,9 @@ class Engine(Struct, frozen=True):
             if obj is not None
         ):
             return False
-        return not self.is_filtered(request) and self.matches_conditions(policy, request)
+        return matches_conditions(policy, request)
 
     def _matches(self, policy: Mapping[str, Any], rule: Rule, request: Request, resource: JSON) -> bool:
-        if request.is_admission and self.is_excluded(request):
-            return False
         namespace = str(policy["metadata"].get("namespace") or "")
         subject = request.subject()
         if matches_rule(rule, resource, subject, namespace):

@@ -65,11 +65,14 @@ def validate_cel(
     return RuleResponse(name, PASS, f"Validation rule '{name}' passed.")
 
 
-def matches_cel(conditions: JSON, request: Request) -> bool:
+def matches_conditions(policy: Mapping[str, Any], request: Request) -> bool:
     """Return whether a policy's webhook match conditions hold. An error counts as false.
 
     Kyverno shows an absent object as one that has only a kind (`checkMatchConditions`).
     """
+    conditions = as_map(as_map(policy.get("spec")).get("webhookConfiguration")).get("matchConditions")
+    if not conditions:
+        return True
     validator = _conditions(tuple((str(each["name"]), str(each["expression"])) for each in conditions))
     kind = request.kind
     bare = {"apiVersion": f"{kind.group}/{kind.version}" if kind.group else kind.version, "kind": kind.kind}
