@@ -19,6 +19,7 @@ from msgspec import field
 from replay.admission.decision import Decision, Verdict
 from replay.audit.answer import VALIDATION_FAILURE
 from replay.compare.effect import (
+    FAILED,
     CallChange,
     MutationConsequence,
     call_changes,
@@ -255,6 +256,8 @@ class Summary(Tally):
 
     def _count_calls(self, outcome: Outcome) -> None:
         self.webhooks.update(call_changes(outcome.current, outcome.candidate))
+        if not any(call.answer.startswith(FAILED) for call in (*outcome.current.webhooks, *outcome.candidate.webhooks)):
+            return
         for webhook in failed_webhooks(outcome.candidate):
             resource, minute = _resource(outcome.resource, outcome.subresource), outcome.stage_time // _MINUTE
             self.failed_calls[FailedCall(*webhook, outcome.operation, resource, minute)] += 1

@@ -57,7 +57,7 @@ DEFAULT: Final[Mapping[str, str]] = {
 """Data of the chart's ConfigMap, without the filters for the chart's own objects."""
 
 
-_MOST_KINDS: Final = 1024
+_MOST: Final = 1024
 
 
 class _Filter(Struct, frozen=True):
@@ -89,7 +89,12 @@ class Configuration(Struct, frozen=True, dict=True):
 
     def is_excluded(self, user: Requester) -> bool:
         """Return whether Kyverno ignores the requests of a user. A name with `!` overrides an exclusion."""
-        return _names(self.excluded, user) and not _names(self.included, user)
+        excluded = self._known_users.get(user)
+        if excluded is None:
+            if len(self._known_users) >= _MOST:
+                self._known_users.clear()
+            excluded = self._known_users[user] = _names(self.excluded, user) and not _names(self.included, user)
+        return excluded
 
     def is_filtered(self, kind: GroupVersionKind, subresource: str, namespace: str, name: str) -> bool:
         """Return whether Kyverno ignores an object. A filter for a namespace also covers the Namespace object."""
@@ -104,7 +109,7 @@ class Configuration(Struct, frozen=True, dict=True):
         """Return the filters for a kind. The result is cached per kind and subresource."""
         found = self._known_filters.get((kind, subresource))
         if found is None:
-            if len(self._known_filters) >= _MOST_KINDS:
+            if len(self._known_filters) >= _MOST:
                 self._known_filters.clear()
             found = self._known_filters[kind, subresource] = tuple(
                 each
@@ -112,6 +117,10 @@ class Configuration(Struct, frozen=True, dict=True):
                 if all(map(matches_wildcard, each.selector, (kind.group, kind.version, kind.kind, subresource)))
             )
         return found
+
+    @cached_property
+    def _known_users(self) -> dict[Requester, bool]:
+        return {}
 
     @cached_property
     def _known_filters(self) -> dict[tuple[GroupVersionKind, str], tuple[_Filter, ...]]:

@@ -15,11 +15,12 @@ from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
+from replay.kyverno.cel.evaluation import CELResult
 from replay.kyverno.cel.generating import Generation
 from replay.kyverno.cel.library.context import OfflineReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import GROUP
-from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWebhook, decided
+from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELWebhook, decided
 from replay.kyverno.cluster import ListedCluster, requester_of
 from replay.kyverno.looked_up import RuleTexts
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
@@ -30,7 +31,6 @@ from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import ERROR, PASS, GoPanicError, UndeterminedError
-from replay.kyverno.rules.validate_cel import matches_cel
 from replay.kyverno.rules.webhook import RuleAnswer, RulePolicy, RuleWebhook, shown_rules
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.documents import Unreadable, split_documents
@@ -89,13 +89,7 @@ class _Decider:
         objects = [obj for obj, refusal in zip(objects, refusals, strict=True) if refusal is None]
         exceptions = [obj for obj in objects if _is_of_rules(obj, "PolicyException")]
         policies = [obj for obj in objects if _is_of_rules(obj, "ClusterPolicy", "Policy")]
-        engine = Engine(
-            self._cluster,
-            PolicyExceptions(exceptions),
-            is_excluded=lambda _: False,
-            is_filtered=lambda _: False,
-            matches_conditions=_matches_conditions,
-        )
+        engine = Engine(self._cluster, PolicyExceptions(exceptions))
         self._webhook = RuleWebhook(policies, self._discovery, engine, self._cluster.namespace) if policies else None
         self._texts = RuleTexts(exceptions)
         self._cel = CELPolicies(objects, is_offline=True)
@@ -212,11 +206,6 @@ class _Decider:
 
 def _clock() -> Any:
     raise UndeterminedError("the time of the request is not known")
-
-
-def _matches_conditions(policy: Mapping[str, Any], request: Request) -> bool:
-    conditions = as_map(as_map(policy.get("spec")).get("webhookConfiguration")).get("matchConditions")
-    return not conditions or matches_cel(conditions, request)
 
 
 def _cel_phase(answer: CELAnswer) -> dict[str, JSON]:

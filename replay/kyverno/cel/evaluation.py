@@ -28,6 +28,16 @@ _BUDGET = 10**15
 """Cost budget that all expressions of a policy together cannot reach. Each expression has its own limit."""
 
 
+class CELResult(NamedTuple):
+    """Result of one policy for a request: its rule, its actions (`Deny`, `Audit`, `Warn`) and details for reports."""
+
+    policy: str
+    namespace: str
+    rule: RuleResponse
+    actions: tuple[str, ...] = ()
+    properties: Mapping[str, str] = {}
+
+
 class EvaluationError(Exception):
     """Failure of an expression that a policy needs. `str()` is the message."""
 

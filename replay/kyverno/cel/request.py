@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from replay.admission.alike import PlainBindings, Projection, ProjectionKey
+from replay.admission.alike import PlainBindings, Projection
 from replay.cel.value.timestamp import Timestamp
 from replay.json import JSON
 from replay.kube.admissionregistration import LabelSelector, MatchResources, Rule
@@ -34,20 +34,20 @@ class CELRequest:
         """`namespace` is the Namespace object of the request, or None. `time` is the time of the request."""
         self.request = request
         self.time = time
-        self.operation = str(request.get("operation") or "")
-        self.name = str(request.get("name") or "")
-        self.namespace = str(request.get("namespace") or "")
-        self.subresource = str(request.get("subResource") or "")
+        self.operation = _text(request, "operation")
+        self.name = _text(request, "name")
+        self.namespace = _text(request, "namespace")
+        self.subresource = _text(request, "subResource")
         kind, resource = as_map(request.get("kind")), as_map(request.get("resource"))
-        self.kind = GroupVersionKind(*(str(kind.get(part) or "") for part in ("group", "version", "kind")))
+        self.kind = GroupVersionKind(_text(kind, "group"), _text(kind, "version"), _text(kind, "kind"))
         self.resource = GroupVersionResource(
-            *(str(resource.get(part) or "") for part in ("group", "version", "resource"))
+            _text(resource, "group"), _text(resource, "version"), _text(resource, "resource")
         )
         self.namespace_object = namespace
         self._sent = self.object = self._extracted(request.get("object"))
         self.old_object = self._extracted(request.get("oldObject"))
         self.plain = _Plain(self)
-        self.projections: dict[Projection, ProjectionKey | None] = {}
+        self.projections: dict[Projection, Hashable | None] = {}
 
     def with_object(self, value: Object) -> CELRequest:
         """Return the request with another `object`. `request.object` stays the original object."""
@@ -148,9 +148,9 @@ class CELRequest:
     def projected(self, reads: Projection) -> Hashable | None:
         """Return the values that expressions read, with the kind, as a key. Return None if there is no such projection."""
         if reads not in self.projections:
-            self.projections[reads] = reads(self.plain)
-        projected = self.projections[reads]
-        return None if projected is None else (projected, self.kind)
+            projected = reads(self.plain)
+            self.projections[reads] = None if projected is None else (projected, self.kind)
+        return self.projections[reads]
 
     @cached_property
     def shown_namespace(self) -> Object:
@@ -176,6 +176,10 @@ class _Plain(PlainBindings):
         if name == "oldObject":
             return request.old_object
         return request.shown(extracted=False) if name == "request" else request.shown_namespace
+
+
+def _text(value: Mapping[str, Any], field: str) -> str:
+    return str(value.get(field) or "")
 
 
 def _labels(obj: Object) -> Labels | Missing:

@@ -16,6 +16,7 @@ from replay.kube.attributes import Missing
 from replay.kyverno.cel.autogen import ExtractionError, extracted_requests, generated_specs
 from replay.kyverno.cel.compiler import PolicyCompiler, PolicyError, Purpose
 from replay.kyverno.cel.evaluation import (
+    CELResult,
     EvaluationError,
     PolicyInputs,
     compiled_annotations,
@@ -36,13 +37,6 @@ class _Validation(NamedTuple):
     expression: CompiledExpression
     message: str
     message_expression: CompiledExpression | None
-
-
-class PolicyResult(NamedTuple):
-    """Result of a policy. `properties` are its audit annotations and the index of a failed validation."""
-
-    rule: RuleResponse
-    properties: Mapping[str, str]
 
 
 _NO_PROPERTIES: Mapping[str, str] = {}
@@ -114,7 +108,7 @@ class ValidatingPolicy:
         return self._constraints is not None and self._constraints.may_match(key)
 
     @cached_property
-    def _alike(self) -> AlikeOutcomes[PolicyResult] | None:
+    def _alike(self) -> AlikeOutcomes[CELResult] | None:
         """Earlier results for requests that agree in everything the policy reads.
 
         It is None if the result depends on more than the request.
@@ -127,14 +121,14 @@ class ValidatingPolicy:
         plain = frozenset[str]().union(*(each.footprint for each in expressions))
         return AlikeOutcomes(plain, plain.union(*(each.footprint for each in messages)))
 
-    def validate(self, request: CELRequest, reader: Reader) -> PolicyResult | None:
+    def validate(self, request: CELRequest, reader: Reader) -> CELResult | None:
         """Return the result of the policy, or None if it does not match. Raises UndeterminedError."""
         if self._constraints is None:
             return None
         try:
             matched = self._constraints.matches(request)
         except MatchingError as error:
-            return PolicyResult(rule_error("match", "failed to execute matching", error), _NO_PROPERTIES)
+            return self._result(rule_error("match", "failed to execute matching", error))
         if matched is False:
             return None
         if isinstance(matched, Missing):
@@ -146,11 +140,14 @@ class ValidatingPolicy:
         try:
             outcome = self._extracted(request, reader) if self._is_extracted else self._outcome(request, reader)
         except EvaluationError as error:
-            return PolicyResult(rule_error("evaluation", "failed to load context", error), _NO_PROPERTIES)
-        result = _result(outcome)
+            return self._result(rule_error("evaluation", "failed to load context", error))
+        result = self._result(*_reported(outcome))
         if alike is not None:
             alike.remember(request.projected, result, has_read_messages=outcome is not None and not outcome.passes)
         return result
+
+    def _result(self, rule: RuleResponse, properties: Mapping[str, str] = _NO_PROPERTIES) -> CELResult:
+        return CELResult(self.name, self.namespace, rule, self.actions, properties)
 
     def steps(self, request: CELRequest, reader: Reader) -> Iterator[ExpressionStep]:
         """Yield the expressions with the values of their parts, up to the one that decides.
@@ -230,17 +227,18 @@ class ValidatingPolicy:
         return _Outcome(exceptions=tuple(exceptions)) if last is None and exceptions else last
 
 
-def _result(outcome: _Outcome | None) -> PolicyResult:
+def _reported(outcome: _Outcome | None) -> tuple[RuleResponse, Mapping[str, str]]:
+    """Return the rule of a result, and its details: the audit annotations and the index of a failed validation."""
     if outcome is None:
-        return PolicyResult(RuleResponse("", SKIP, "skip"), _NO_PROPERTIES)
+        return RuleResponse("", SKIP, "skip"), _NO_PROPERTIES
     if outcome.exceptions:
-        return PolicyResult(exempted_rule(outcome.exceptions), _NO_PROPERTIES)
+        return exempted_rule(outcome.exceptions), _NO_PROPERTIES
     if outcome.passes:
-        return PolicyResult(RuleResponse("", PASS, "success"), outcome.annotations)
+        return RuleResponse("", PASS, "success"), outcome.annotations
     properties = {"cel.validationIndex": str(outcome.place), **outcome.annotations}
     if outcome.error:
-        return PolicyResult(RuleResponse("", ERROR, f"error: {outcome.error}"), properties)
-    return PolicyResult(RuleResponse("", FAIL, outcome.message), properties)
+        return RuleResponse("", ERROR, f"error: {outcome.error}"), properties
+    return RuleResponse("", FAIL, outcome.message), properties
 
 
 def validating_policies(policy: JSON, exceptions: Iterable[PolicyException]) -> list[ValidatingPolicy]:

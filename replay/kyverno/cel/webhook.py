@@ -13,6 +13,7 @@ from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.json_patch import diff
 from replay.kyverno.cel.compiler import PolicyError
+from replay.kyverno.cel.evaluation import CELResult
 from replay.kyverno.cel.generating import GeneratingPolicy, Generation, ImagePolicy, generating_policies, image_policies
 from replay.kyverno.cel.library.context import Reader
 from replay.kyverno.cel.mutating import MutatingPolicy, mutating_policies
@@ -28,21 +29,12 @@ from replay.kyverno.cel.spec import (
     read_exception,
 )
 from replay.kyverno.cel.validating import ValidatingPolicy, validating_policies
-from replay.kyverno.rules.response import ERROR, FAIL, RuleResponse, UndeterminedError
+from replay.kyverno.rules.response import ERROR, FAIL, UndeterminedError
 from replay.matching.rules import RuleKey
 
 _MOST: Final = 4096
 """Size limit of the caches by request key and by policy names."""
-
-
-class CELResult(Struct, frozen=True):
-    """Result of one policy: its rule, its actions (`Deny`, `Audit`, `Warn`) and details for reports."""
-
-    policy: str
-    namespace: str
-    rule: RuleResponse
-    actions: tuple[str, ...] = ()
-    properties: Mapping[str, str] = {}
+_VERBS: Final = {FAIL: "failed", ERROR: "error"}
 
 
 class CELAnswer(Struct, frozen=True):
@@ -178,7 +170,7 @@ class CELWebhook:
                 unknown.append((policy, str(error)))
                 continue
             if result is not None:
-                results.append(CELResult(policy.name, policy.namespace, result.rule, policy.actions, result.properties))
+                results.append(result)
         return results
 
     def mutate(self, request: CELRequest, namespace: str = "") -> CELAnswer:
@@ -237,13 +229,12 @@ def decided(results: Iterable[CELResult], namespace: str = "") -> CELAnswer:
 
     Failures of policies that deny are its message, failures of policies that warn its warnings.
     """
-    results = tuple(each for each in results if each.namespace == namespace)
-    texts: dict[str, list[str]] = {"Deny": [], "Warn": []}
-    for result in results:
-        verb = {FAIL: "failed", ERROR: "error"}.get(result.rule.status)
-        if verb is None:
-            continue
-        for action in texts.keys() & set(result.actions):
-            texts[action].append(f"Policy {result.policy} {verb}: {result.rule.message}")
-    denied = texts["Deny"]
-    return CELAnswer(not denied, "; ".join(denied), warnings=tuple(texts["Warn"]), results=results)
+    results = tuple([each for each in results if each.namespace == namespace])
+    failed = [each for each in results if each.rule.status in _VERBS]
+    denied = [_failure(each) for each in failed if "Deny" in each.actions]
+    warned = [_failure(each) for each in failed if "Warn" in each.actions]
+    return CELAnswer(not denied, "; ".join(denied), warnings=tuple(warned), results=results)
+
+
+def _failure(result: CELResult) -> str:
+    return f"Policy {result.policy} {_VERBS[result.rule.status]}: {result.rule.message}"

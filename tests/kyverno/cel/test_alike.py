@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from replay.json import JSON
+from replay.kyverno.cel.evaluation import CELResult
 from replay.kyverno.cel.request import CELRequest
-from replay.kyverno.cel.validating import PolicyResult, ValidatingPolicy, validating_policies
+from replay.kyverno.cel.validating import ValidatingPolicy, validating_policies
 
 IMAGE = {
     "expression": "object.spec.containers.all(c, c.image.startsWith('good/'))",
@@ -73,7 +74,7 @@ def test_alike_requests_are_decided_once_and_the_same(
 ) -> None:
     written, requests, wanted = row
 
-    def answers(policies: Sequence[ValidatingPolicy]) -> list[PolicyResult | None]:
+    def answers(policies: Sequence[ValidatingPolicy]) -> list[CELResult | None]:
         found = zip(requests, policies, strict=True)
         return [each.validate(CELRequest(request, {"metadata": {"name": "n"}}), READER) for request, each in found]
 
