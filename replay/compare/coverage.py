@@ -46,7 +46,7 @@ class Cost(Tally):
     """Cost of an obstacle: the undetermined verdicts, those without another obstacle, and where it occurs."""
 
     verdicts: int = 0
-    alone: int = 0
+    sole: int = 0
     where: Counter[str] = field(default_factory=Counter)
     policies: set[str] = field(default_factory=set)
 
@@ -78,14 +78,14 @@ class Coverage(Tally):
         for each in obstacles:
             cost = self.costs.setdefault(each, Cost())
             cost.verdicts += 1
-            cost.alone += len(obstacles) == 1
+            cost.sole += len(obstacles) == 1
             cost.where[f"{kind.verb} {kind.resource} at {kind.level}"] += 1
         for policy, each in gaps:
             self.costs[each].policies.add(policy)
 
     def ordered_costs(self) -> list[tuple[Obstacle, Cost]]:
         """Return the obstacles, sorted by the number of verdicts that they cost."""
-        return sorted(self.costs.items(), key=lambda item: (-item[1].verdicts, -item[1].alone, item[0]))
+        return sorted(self.costs.items(), key=lambda item: (-item[1].verdicts, -item[1].sole, item[0]))
 
 
 def obstacle(path: str, reason: str, fix: str) -> Obstacle:

@@ -212,7 +212,7 @@ class Hit(Struct):
 
     key: HitKey
     requests: int = 0
-    alone: int = 0
+    sole: int = 0
     follows: int = 0
     users: set[str] = field(default_factory=set)
     resources: set[str] = field(default_factory=set)
@@ -229,7 +229,7 @@ class Hit(Struct):
                 return
         else:
             self.requests += cell.count
-            self.alone += cell.count if len(key.policies) == 1 else 0
+            self.sole += cell.count if len(key.policies) == 1 else 0
         self.users.add(key.user)
         self.resources.add(key.resource)
         self.first = min(self.first, cell.first) if self.example else cell.first

@@ -52,8 +52,8 @@ from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
 from replay.pipeline.replay.distinct_set import shared_webhooks
 from replay.pipeline.replay.divergence import Divergence
-from replay.pipeline.replay.job import Job, MetPortion, RunAgain
-from replay.pipeline.replay.kept_result import Earlier, KeptResults, MetClass, RunOutcome, kept_results
+from replay.pipeline.replay.job import Job, KeptPortion, RunAgain
+from replay.pipeline.replay.kept_result import Earlier, KeptClass, KeptResults, RunOutcome, kept_results
 from replay.pipeline.replay.kept_walk import KeptWalks
 from replay.pipeline.replay.merge import (
     FindingFilter,
@@ -61,8 +61,8 @@ from replay.pipeline.replay.merge import (
     class_results,
     corrected,
     joined,
+    kept_classes,
     merge,
-    met_classes,
     removed_results,
     write_lines,
 )
@@ -305,15 +305,17 @@ class _RunExtras(NamedTuple):
 def _replay(store: Store, job: Job, options: Options, progress: Progress, aside: _RunExtras) -> RunOutcome:
     """Replay all selected requests of a store, except those with kept results."""
     store_results, authorized, finding_filter, health = aside
-    # Classes in `old` have kept results, those in `met` have kept requests. Those in `unmet` are replayed.
+    # Classes in `old` have kept results, those in `kept_requests` have kept requests. Those in `to_replay` are replayed.
     old = store_results.read() if store_results is not None else {}
     changed = [requests for requests in store_results.files if requests not in old] if store_results is not None else []
-    met = store_results.read_met(changed) if store_results is not None else {}
-    earlier = store_results.read_earlier(met) if store_results is not None and met else None
-    unmet = [requests for requests in changed if requests not in met]
+    kept_requests = store_results.read_requests(changed) if store_results is not None else {}
+    earlier = store_results.read_earlier(kept_requests) if store_results is not None and kept_requests else None
+    to_replay = [requests for requests in changed if requests not in kept_requests]
     if store_results is not None:
-        within = together(job.within, of_classes(unmet)) if unmet else job.within
-        job = replace(job, within=within, keeps_met=bool(store_results.met), earlier=earlier and earlier.candidate)
+        within = together(job.within, of_classes(to_replay)) if to_replay else job.within
+        job = replace(
+            job, within=within, keeps_requests=bool(store_results.kept_requests), earlier=earlier and earlier.candidate
+        )
     results: list[PartResult] = []
     new: dict[CoarseClass, ClassResult] = {}
     has_history, answers = authorized is not None, LogAnswers(store)
@@ -323,17 +325,17 @@ def _replay(store: Store, job: Job, options: Options, progress: Progress, aside:
         if store_results is None:
             results, unread = _replay_parts(answers, worker_pool, progress, health)
             new = class_results(results, unread)
-        if store_results is not None and unmet:
-            is_walked_here = sum(store_results.classes[requests] for requests in unmet) < FEW_REQUESTS
+        if store_results is not None and to_replay:
+            is_walked_here = sum(store_results.classes[requests] for requests in to_replay) < FEW_REQUESTS
             if not is_walked_here:
                 prepare_workers(options)
             results, unread = _replay_parts(answers, worker_pool, progress, health, is_walked_here=is_walked_here)
             by_class = class_results(results, unread)
-            new = {requests: by_class.get(requests, NOTHING) for requests in unmet}
-            store_results.write_met(met_classes(results, unread, unmet))
+            new = {requests: by_class.get(requests, NOTHING) for requests in to_replay}
+            store_results.write_requests(kept_classes(results, unread, to_replay))
         if store_results is not None and changed:
-            by_difference = _corrected(met, earlier, ask, worker_pool, progress)
-            rest = {requests: each for requests, each in met.items() if requests not in by_difference}
+            by_difference = _corrected(kept_requests, earlier, ask, worker_pool, progress)
+            rest = {requests: each for requests, each in kept_requests.items() if requests not in by_difference}
             new |= by_difference | _decided_again(rest, ask, worker_pool, progress)
             store_results.write(new)
             store_results.write_policies()
@@ -370,7 +372,7 @@ def _ask_for_walks(answers: LogAnswers, worker_pool: WorkerPool[Job], archive: K
 def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Divergence:
     """Return the start of the differences. It is as large as the log, and freed after the walk."""
     differs = unlike(job)
-    return Divergence.combined(result.begins() for requests, result in classes.items() if differs(requests))
+    return Divergence.combined(result.divergence() for requests, result in classes.items() if differs(requests))
 
 
 def _replay_parts(
@@ -399,7 +401,7 @@ def _replay_parts(
 
 
 def _corrected(
-    met: Mapping[CoarseClass, MetClass],
+    kept_requests: Mapping[CoarseClass, KeptClass],
     earlier: Earlier | None,
     ask: Callable[[], object],
     worker_pool: WorkerPool[Job],
@@ -408,7 +410,7 @@ def _corrected(
     """Return the results of classes, corrected from those of an earlier candidate, where that is possible."""
     if earlier is None:
         return {}
-    differing = {requests: each for requests, each in met.items() if requests in earlier.results}
+    differing = {requests: each for requests, each in kept_requests.items() if requests in earlier.results}
     results = _run_again(differing, ask, worker_pool, progress, is_by_difference=True)
     added, removed = class_results(results, ()), removed_results(results)
     by_class = {
@@ -419,7 +421,7 @@ def _corrected(
 
 
 def _run_again(
-    met: Mapping[CoarseClass, MetClass],
+    kept_requests: Mapping[CoarseClass, KeptClass],
     ask: Callable[[], object],
     worker_pool: WorkerPool[Job],
     progress: Progress,
@@ -427,20 +429,23 @@ def _run_again(
     is_by_difference: bool = False,
 ) -> list[PartResult]:
     """Replay kept requests, a portion of them at a time. `ask` is called while the workers run."""
-    portions = [MetPortion(0, [], is_by_difference)]
-    for block in (block for each in met.values() for block in each.blocks):
+    portions = [KeptPortion(0, [], is_by_difference)]
+    for block in (block for each in kept_requests.values() for block in each.blocks):
         if sum(map(len, portions[-1].blocks)) > PORTION_BYTES:
-            portions.append(MetPortion(len(portions), [], is_by_difference))
+            portions.append(KeptPortion(len(portions), [], is_by_difference))
         portions[-1].blocks.append(block)
     return worker_pool.run(RunAgain(), portions, progress, ask) if portions[0].blocks else []
 
 
 def _decided_again(
-    met: Mapping[CoarseClass, MetClass], ask: Callable[[], object], worker_pool: WorkerPool[Job], progress: Progress
+    kept_requests: Mapping[CoarseClass, KeptClass],
+    ask: Callable[[], object],
+    worker_pool: WorkerPool[Job],
+    progress: Progress,
 ) -> dict[CoarseClass, ClassResult]:
     """Return the results of classes whose requests are kept as of the validating phase."""
-    by_class = class_results(_run_again(met, ask, worker_pool, progress), ())
-    return {requests: joined(each.settled, by_class.get(requests, NOTHING)) for requests, each in met.items()}
+    by_class = class_results(_run_again(kept_requests, ask, worker_pool, progress), ())
+    return {requests: joined(each.settled, by_class.get(requests, NOTHING)) for requests, each in kept_requests.items()}
 
 
 def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptResults | None:
@@ -475,5 +480,5 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
     mapper = EquivalentResourceMapper(Cluster(job.snapshot).discovery)
     selector = partial(may_select, mapper=mapper, excluded=job.excluded)
     # A kept request lacks the policies in force at its time and the answers of webhooks.
-    keeps_met = not job.policy_writes and job.webhooks == NO_WEBHOOK_ANSWERS
-    return kept_results(store.storage, base, (current, candidate), classes, selector, keeps_met=keeps_met)
+    keeps_requests = not job.policy_writes and job.webhooks == NO_WEBHOOK_ANSWERS
+    return kept_results(store.storage, base, (current, candidate), classes, selector, keeps_requests=keeps_requests)

@@ -141,7 +141,7 @@ def _missing(result: CoverageResult, rows: int) -> Section:
             inert(obstacle.path),
             inert(obstacle.reason),
             number(cost.verdicts),
-            number(cost.alone),
+            number(cost.sole),
             inert(cost.where.most_common(1)[0][0]),
         )
         for obstacle, cost in costs[:rows]
@@ -237,7 +237,7 @@ def coverage_json(result: CoverageResult) -> dict[str, JSON]:
                 "reason": obstacle.reason,
                 "fix": obstacle.fix,
                 "verdicts": cost.verdicts,
-                "alone": cost.alone,
+                "alone": cost.sole,
                 "policies": sorted(cost.policies - {""}),
                 "where": dict(sorted(cost.where.items(), key=lambda item: (-item[1], item[0]))),
             }

@@ -59,11 +59,11 @@ class StatesBeforeLog(Struct, frozen=True):
 
     def branches(self, step: WorldStep) -> tuple[Branch, ...]:
         """Return the other states. There are none if both sets decide the creation of the object alike."""
-        record, is_there = step.record, step.existed
+        record, is_there = step.record, step.existed_before
         if not self.may_differ(record) or (not is_there and step.is_creation and step.exchange.succeeded):
             return ()
         is_open = creates(step.exchange) and not step.exchange.succeeded  # a failure does not show whether it existed
-        request = self.request_adapter.created_by_anyone(step.exchange, step.old if is_there else _UNSEEN)
+        request = self.request_adapter.creation_by_anyone(step.exchange, step.old if is_there else _UNSEEN)
         current, candidate = self.judge.decide(request, step.log_lister)
         ours, theirs = self._refusers(record, 1, candidate), self._refusers(record, 0, current)
         others = []

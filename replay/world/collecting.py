@@ -58,7 +58,7 @@ class CollectionStep(NamedTuple):
         return None
 
     @property
-    def own(self) -> CausingRequest:
+    def as_cause(self) -> CausingRequest:
         """The request, in the form in which consequences name their cause."""
         return CausingRequest(self.collection.record.audit_id, label(self.collection.record))
 
@@ -104,7 +104,7 @@ class CollectionPredictor(Struct, frozen=True):
 
     def concerns(self, collection: Collection, uid: str, branches: Sequence[Branch]) -> bool:
         """Return whether the request may find the object, in the log or under the candidate."""
-        if uid in collection.items or (collection.is_refused and self.existence.now):
+        if uid in collection.items or (collection.is_refused and self.existence.exists_now):
             return True
         return any(branch.state is not None and not branch.is_absent for branch in branches)
 
@@ -120,12 +120,12 @@ class CollectionPredictor(Struct, frozen=True):
             isinstance(state, DeferredObject) and causing_request is not None and not state.differs_at(LABELS)
             for state, causing_request in branches
         )
-        return not (is_unselected and self.existence.now)
+        return not (is_unselected and self.existence.exists_now)
 
     def answers(self, step: CollectionStep, branch: Branch) -> Iterator[ServerAnswer]:
         """Yield the answers that the server may give if the object is in this branch."""
         number, state = step.number, branch.state
-        if state is None and number is None and not (step.collection.is_refused and self.existence.now):
+        if state is None and number is None and not (step.collection.is_refused and self.existence.exists_now):
             yield ServerAnswer(step.admitted, None)
         elif branch.is_absent:
             is_unsent = step.by_controller
@@ -150,7 +150,7 @@ class CollectionPredictor(Struct, frozen=True):
 
     def _is_not_selected(self, step: CollectionStep, state: DeferredObject) -> bool:
         """Return whether the object existed in the log with the same labels and was not selected."""
-        return not step.collection.is_refused and not state.differs_at(LABELS) and self.existence.now
+        return not step.collection.is_refused and not state.differs_at(LABELS) and self.existence.exists_now
 
     @staticmethod
     def _is_left(namespace: NamespaceAt) -> bool:
@@ -181,7 +181,7 @@ class CollectionPredictor(Struct, frozen=True):
 
         Labels and fields that are unknown here are taken from the log's object.
         """
-        if self.existence.now and is_open(OBJECT_LABELS, here):
+        if self.existence.exists_now and is_open(OBJECT_LABELS, here):
             logged = self._log_state(self.existence.passed)
             if isinstance(logged, Known):
                 here = here.with_value(OBJECT_LABELS, get(logged.value, OBJECT_LABELS) or {})
@@ -199,7 +199,7 @@ class CollectionPredictor(Struct, frozen=True):
         if step.exchange.dry_run:
             # A dry run leaves the object as it was.
             gone, state = [branch.state], branch.state
-        decision = self.judge.decide_adapted(self.request_adapter.deleted(step.exchange, here), lister)
+        decision = self.judge.decide_adapted(self.request_adapter.deletion(step.exchange, here), lister)
         if decision.denials:
             yield ServerAnswer(denied(decision), state, decision)
         elif decision.verdict is Verdict.UNDETERMINED:

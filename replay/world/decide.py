@@ -17,14 +17,14 @@ from replay.reconstruct.request import ReplayRequest
 OPEN_OPERATION = "the log does not show whether the request created or updated the object"
 
 
-class MetRequest(NamedTuple):
+class MutatedRequest(NamedTuple):
     """A request, and for each of its `questions` the mutating result of each set."""
 
     request: ReplayRequest
     admitted: Sequence[Sequence[Admitted]]
 
 
-class SeenRequest(NamedTuple):
+class RequestBySet(NamedTuple):
     """A request in each set: what the set is shown, what it validates, and what it decides."""
 
     sides: Sequence[Side]
@@ -39,26 +39,30 @@ def decide(chain: Decider, request: ReplayRequest, lister: Lister, backends: Bac
     return _common([chain.decide(*question, lister, backends or {}) for question in request.questions])
 
 
-def decide_keeping(chain: Chain, request: ReplayRequest, lister: Lister) -> tuple[list[Decision], MetRequest | None]:
+def decide_and_keep(
+    chain: Chain, request: ReplayRequest, lister: Lister
+) -> tuple[list[Decision], MutatedRequest | None]:
     """Return the decisions, and the inputs of `decide_again`, None if they are unknown."""
     made = [chain.decided(*question, lister) for question in request.questions]
     admitted = [each.admitted for each in made if each.admitted is not None]
-    return _common([each.decisions for each in made]), MetRequest(request, admitted) if len(admitted) == len(
+    return _common([each.decisions for each in made]), MutatedRequest(request, admitted) if len(admitted) == len(
         made
     ) else None
 
 
-def decide_seen(chain: Chain, request: ReplayRequest, lister: Lister) -> SeenRequest:
+def decide_by_set(chain: Chain, request: ReplayRequest, lister: Lister) -> RequestBySet:
     """Return a request in each set. Its mutating phases run once."""
-    decisions, met = decide_keeping(chain, request, lister)
+    decisions, mutated = decide_and_keep(chain, request, lister)
     asking = chain.asking(*request.questions[0], lister, {})
-    shown = [side.attributes for side in asking.sides] if met is None else attributes_of(met.admitted[0], asking)
-    return SeenRequest(asking.sides, shown, decisions)
+    shown = (
+        [side.attributes for side in asking.sides] if mutated is None else attributes_of(mutated.admitted[0], asking)
+    )
+    return RequestBySet(asking.sides, shown, decisions)
 
 
-def decide_again(chain: Chain, met: MetRequest, lister: Lister) -> list[Decision]:
+def decide_again(chain: Chain, mutated: MutatedRequest, lister: Lister) -> list[Decision]:
     """Return each set's decision about a request, from the results of its mutating phases."""
-    questions = zip(met.admitted, met.request.questions, strict=True)
+    questions = zip(mutated.admitted, mutated.request.questions, strict=True)
     return _common([chain.decide_again(admitted, *question, lister) for admitted, question in questions])
 
 
@@ -66,10 +70,10 @@ def _common(decisions: Sequence[list[Decision]]) -> list[Decision]:
     """Return the common part of each set's decisions about the possible operations."""
     if len(decisions) == 1:
         return decisions[0]
-    return [either(one, other) for one, other in zip(*decisions, strict=True)]
+    return [common_decision(one, other) for one, other in zip(*decisions, strict=True)]
 
 
-def either(one: Decision, other: Decision) -> Decision:
+def common_decision(one: Decision, other: Decision) -> Decision:
     """Return the common part of two possible decisions."""
     if one == other:
         return one

@@ -31,15 +31,15 @@ class Existence:
         self.passed = 0
         """Number of requests that have been answered."""
 
-    def follow(self) -> None:
+    def count_request(self) -> None:
         """Count one more answered request."""
         self.passed += 1
 
-    def end(self) -> None:
+    def record_deletion(self) -> None:
         """Record that a collection request deleted the object."""
         self._presence[self.passed] = False
 
-    def at(self, place: int) -> bool:
+    def exists_after(self, place: int) -> bool:
         """Return whether the object exists after `place` requests."""
         is_there: bool | None = None
         # The newest answer that tells decides. The result is kept, so that a later call stops there.
@@ -55,9 +55,9 @@ class Existence:
         return is_there_now
 
     @property
-    def now(self) -> bool:
+    def exists_now(self) -> bool:
         """Return whether the object exists now."""
-        return self.at(self.passed)
+        return self.exists_after(self.passed)
 
 
 def is_creation(record: RequestRecord) -> bool:

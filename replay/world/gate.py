@@ -11,15 +11,15 @@ class Gate(Struct, frozen=True):
     """Writes by sequence number: those that the candidate's authorizers refuse, and those that only they allow."""
 
     refused: frozenset[int] = frozenset()
-    let_in: frozenset[int] = frozenset()
+    newly_allowed: frozenset[int] = frozenset()
     unknown: frozenset[int] = frozenset()
     """Allowed requests for which the candidate's authorization is unknown."""
 
     def candidate(self, seq: int, decision: Decision) -> Decision:
         """Return the candidate's decision about a request, given the decision of its policies."""
-        return NOT_LET_IN if seq in self.refused else decision
+        return REFUSED_BY_AUTHORIZERS if seq in self.refused else decision
 
 
 OPEN = Gate()
-NOT_LET_IN = Decision(Verdict.NOT_REACHED)
+REFUSED_BY_AUTHORIZERS = Decision(Verdict.NOT_REACHED)
 """Decision of admission about a request that the authorizers refuse."""

@@ -39,18 +39,18 @@ class JudgedRequest(NamedTuple):
 class Judge(Struct, frozen=True, dict=True):
     """Decides requests for the candidate.
 
-    `chain` holds baseline and candidate. `alone` holds an empty baseline and the candidate. `decide` and `decide_alone`
+    `chain` holds baseline and candidate. `candidate_chain` holds an empty baseline and the candidate. `decide` and `decide_candidate`
     are their decisions. `asks` returns whether a candidate policy or webhook may match a request of this class. `reads_places`
     returns whether one that may match reads any of some places.
 
-    INVARIANT: decisions come only through `decide` or `decide_alone`, and `backends` is called before any mutated
+    INVARIANT: decisions come only through `decide` or `decide_candidate`, and `backends` is called before any mutated
     object. Kept walks record their dependencies there.
     """
 
     chain: Decider
-    alone: Callable[[], Decider]
+    candidate_chain: Callable[[], Decider]
     decide: Callable[[ReplayRequest, Lister], Sequence[Decision]]
-    decide_alone: Callable[[ReplayRequest, Lister], Sequence[Decision]]
+    decide_candidate: Callable[[ReplayRequest, Lister], Sequence[Decision]]
     backends: Callable[[ReplayRequest], Backends]
     schemas: Schemas
     asks: Callable[[Classed], bool]
@@ -129,9 +129,9 @@ class Judge(Struct, frozen=True, dict=True):
         """Return only the candidate's decision for a request on another object."""
         if not self.asks(request.record):
             return ADMITTED
-        return self.shown(request, self.with_quotas(request, self.decide_alone(request, lister)[1]))
+        return self.shown(request, self.with_quotas(request, self.decide_candidate(request, lister)[1]))
 
     def adapted_object(self, request: ReplayRequest, lister: Lister) -> Object:
         """Return the object that the validating phase sees for a request on another object."""
         arguments = (request.before_mutation, request.attributes, lister, self.backends(request))
-        return self.alone().validated(*arguments)[1].object
+        return self.candidate_chain().validated(*arguments)[1].object

@@ -33,7 +33,7 @@ from replay.matching.equivalence import EquivalentResourceMapper
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.known import GONE, get
-from replay.world.decide import SeenRequest, decide_seen
+from replay.world.decide import RequestBySet, decide_by_set
 from replay.world.gate import OPEN, Gate
 from replay.world.opening import open_book
 from replay.world.order import DELETE_COLLECTION, LoggedRequest, in_order, logged_request
@@ -102,11 +102,11 @@ class Ledger(Struct):
             self._ask_quotas(self.quotas, each, cluster)
         return self.entries
 
-    def _seen(self, each: LoggedRequest, cluster: Cluster) -> SeenRequest:
+    def _by_set(self, each: LoggedRequest, cluster: Cluster) -> RequestBySet:
         """Return a request with each set's decision of everything before the plugin that is asked."""
         request = each.request
         key = request.record.seq, request.item
-        seen = decide_seen(self.chain, request, cluster.at(request.record))
+        seen = decide_by_set(self.chain, request, cluster.at(request.record))
         self.decided[key] = seen.decisions
         earlier = self.entries.get(key)
         if earlier is None:
@@ -123,10 +123,10 @@ class Ledger(Struct):
 
     def _ask_quotas(self, quotas: QuotaLedger | None, each: LoggedRequest, cluster: Cluster) -> None:
         if quotas is not None and each.request.attributes.namespace:
-            self._note(each, quotas.ask(each, self._seen(each, cluster)))
+            self._note(each, quotas.ask(each, self._by_set(each, cluster)))
 
     def _ask(self, books: tuple[ChargeBounds | None, ...], each: LoggedRequest, cluster: Cluster) -> None:
-        seen = self._seen(each, cluster)
+        seen = self._by_set(each, cluster)
         decisions = [
             ADMITTED
             if book is None
@@ -193,7 +193,7 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
             for book in own:
                 if book is not None:
                     open_book(book, namespaces, cluster, begin)
-            quotas = QuotaLedger(chain, own, cluster, request_adapter, gate.refused, gate.let_in, is_whole)
+            quotas = QuotaLedger(chain, own, cluster, request_adapter, gate.refused, gate.newly_allowed, is_whole)
             followed = _WRITES if namespaces is None else both(_WRITES, _within(namespaces))
             hard = _hard_names(sets, cluster) if namespaces is not None else None
             predicates.append(followed if hard is None else both(followed, _counted(hard)))

@@ -43,11 +43,13 @@ class DifferingLookups(Struct, frozen=True, dict=True):
     states: Mapping[ObjectKey, Known | Missing]
     causing_request: CausingRequest | None = None
 
-    def ends(self, record: RequestRecord) -> bool:
+    def may_end_differently(self, record: RequestRecord) -> bool:
         """Return whether a request may end differently before admission."""
         return bool(self.states) and (not self._serves(record) or self._may_authorize(record))
 
-    def end(self, record: RequestRecord, lister: Lister, authorizers: RBACAuthorizers) -> RequestEnd | None:
+    def end_before_admission(
+        self, record: RequestRecord, lister: Lister, authorizers: RBACAuthorizers
+    ) -> RequestEnd | None:
         """Return how a request ends before admission, None if it ends as in the log.
 
         Objects outside `states` come from `lister`, the log's.

@@ -174,7 +174,7 @@ class ControllerPods:
         return self._logged
 
     def _is_refused(self, step: WorldStep, template: JSON) -> bool:
-        request = step.in_namespace(self._adapter.created(self._creation(step, template), step.lister))
+        request = step.in_namespace(self._adapter.creation(self._creation(step, template), step.lister))
         decision = self._judge.decide_adapted(request, step.lister)
         return bool(decision.denials) or self._judge.leaves_invalid(
             request, decision.patch, lambda: known_or_missing(self._judge.adapted_object(request, step.lister))

@@ -35,7 +35,7 @@ from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.operation import creates
 from replay.reconstruct.record.body import Body
 from replay.reconstruct.record.exchange import Exchange
-from replay.world.decide import SeenRequest, decide_seen
+from replay.world.decide import RequestBySet, decide_by_set
 from replay.world.order import LoggedRequest
 from replay.world.request_adapter import RequestAdapter
 from replay.world.result import Cause, answered
@@ -60,14 +60,14 @@ class QuotaLedger(Struct):
     request_adapter: RequestAdapter
     refused: frozenset[int] = frozenset()
     """The numbers of requests that the log's authorizers allowed and those of the other sets deny."""
-    let_in: frozenset[int] = frozenset()
+    newly_allowed: frozenset[int] = frozenset()
     """The numbers of requests that the log's authorizers denied and those of the other sets allow."""
     is_whole: bool = True
     """A flag that no line of the log is missing. Otherwise no object is certain to still exist."""
     offsets: dict[tuple[str, str], Amounts | None] = field(default_factory=dict)
     """The usage by unfollowed objects, by namespace and name of a logged quota. None is unknown."""
 
-    def ask(self, each: LoggedRequest, seen: SeenRequest) -> list[Decision]:
+    def ask(self, each: LoggedRequest, seen: RequestBySet) -> list[Decision]:
         """Return the quota decision for each set, then follow the request.
 
         The decisions of `seen` are those of all other plugins and policies.
@@ -90,7 +90,7 @@ class QuotaLedger(Struct):
     def _is_barred(self, record: RequestRecord) -> bool:
         """Return whether the authorizers of all sets but the first deny a request."""
         is_refused_in_log = answered(record).cause == Cause.FORBIDDEN
-        return record.seq in self.refused or (is_refused_in_log and record.seq not in self.let_in)
+        return record.seq in self.refused or (is_refused_in_log and record.seq not in self.newly_allowed)
 
     def _anchor(self, each: LoggedRequest, live: PluginCluster) -> None:
         """Learn from quota statuses a namespace's usage by unfollowed objects."""
@@ -216,8 +216,8 @@ class _Step(Struct):
         The log's refusals about the old object do not count.
         """
         ledger, lister = self.ledger, self.ledger.cluster.at(self.record)
-        request = ledger.request_adapter.created(Exchange(self.record, ledger.cluster.discovery), lister)
-        seen = decide_seen(ledger.chain, request, lister)
+        request = ledger.request_adapter.creation(Exchange(self.record, ledger.cluster.discovery), lister)
+        seen = decide_by_set(ledger.chain, request, lister)
         self.attributes = _with_reset_status(seen.attributes[self.number])
         return self._create(seen.decisions[self.number], is_unlike_log=True)
 

@@ -114,9 +114,9 @@ class LogAnswers:
 
     def collections_with(self, gate: Gate) -> list[RequestRecord]:
         """Return `collections` together with those that only the candidate's authorizers allow."""
-        if not gate.let_in:
+        if not gate.newly_allowed:
             return self.collections
-        return self.store.collections(refused=True, written=True, let_in=gate.let_in)
+        return self.store.collections(refused=True, written=True, let_in=gate.newly_allowed)
 
     def ask(self, job: ComparedSets) -> None:
         """Read the facts now if the sets of a job may differ."""
@@ -161,7 +161,7 @@ def gated_objects(store: Store, gate: Gate) -> GatedObjects:
     """Return the objects that a gate concerns."""
     if gate == OPEN:
         return GatedObjects()
-    rows = store.query("gated", requests=sorted(gate.refused | gate.let_in | gate.unknown)).rows()
+    rows = store.query("gated", requests=sorted(gate.refused | gate.newly_allowed | gate.unknown)).rows()
     unnamed = {
         (group, resource, namespace): tuple(created) for group, resource, namespace, _, created in rows if created
     }

@@ -50,7 +50,7 @@ class RequestAdapter(Struct, frozen=True):
     unread: frozenset[str] = frozenset()
     """Names in `COUNTED` that no policy of the candidate reads."""
 
-    def created(self, exchange: Exchange, lister: Lister) -> ReplayRequest:
+    def creation(self, exchange: Exchange, lister: Lister) -> ReplayRequest:
         """Return the request that creates the object of an update or apply, which existed in the log."""
         alone = self._without_answer(exchange)
         original = self._created_by_apply(alone, lister) if is_apply(exchange) else sent_object(alone, creating=True)
@@ -61,7 +61,7 @@ class RequestAdapter(Struct, frozen=True):
         validated = after_create(original, alone, alone.api_resource)
         return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, validated, NULL, original))
 
-    def created_by_anyone(self, exchange: Exchange, obj: Known | Missing) -> ReplayRequest:
+    def creation_by_anyone(self, exchange: Exchange, obj: Known | Missing) -> ReplayRequest:
         """Return the creation of an object by an unknown user."""
         record = self._without_answer(exchange).record._replace(
             verb="create", subresource="", request_uri="", request_object=None, user=_ANYONE, caller=""
@@ -69,7 +69,7 @@ class RequestAdapter(Struct, frozen=True):
         creation = Exchange(record, self.reconstructor.cluster.discovery)
         return self.reconstructor.on_another(creation, Rebuilt(Operation.CREATE, obj, NULL, obj))
 
-    def updated(self, step: WorldStep, live: Known | Missing) -> ReplayRequest:
+    def update(self, step: WorldStep, live: Known | Missing) -> ReplayRequest:
         """Return the update, patch or apply of a live object.
 
         Raise `ApplyConflictError` if another manager owns its fields, `UnfittingPatchError` if the server refuses the
@@ -77,21 +77,21 @@ class RequestAdapter(Struct, frozen=True):
         """
         alone = self._without_answer(step.exchange)
         # Field managers are computed from `full`, which keeps the unknown parts that no policy reads.
-        full, live = live, self._settled(live)
+        full, live = live, self._without_unread_holes(live)
         # Admission of this subresource sees a Scale, not the workload.
         if alone.record.subresource == "scale" and isinstance(live, Known):
             live = scale_of(live)
         if is_apply(alone):
             original = self._applied(alone, full, live, step.lister)
         else:
-            original = self._uncounted(self._before_update(step, alone, live), live)
-            original = self.owned(step, full, original, original)
+            original = self._without_unread_managers(self._before_update(step, alone, live), live)
+            original = self.with_managers(step, full, original, original)
         validated = original if isinstance(original, Missing) else after_update(original, live, alone)
         return self.reconstructor.on_another(alone, Rebuilt(Operation.UPDATE, validated, live, original))
 
-    def deleted(self, exchange: Exchange, live: Known | Missing) -> ReplayRequest:
+    def deletion(self, exchange: Exchange, live: Known | Missing) -> ReplayRequest:
         """Return the deletion of a live object."""
-        live = self._settled(live)
+        live = self._without_unread_holes(live)
         return self.reconstructor.on_another(
             self._without_answer(exchange), Rebuilt(Operation.DELETE, NULL, live, NULL)
         )
@@ -104,14 +104,14 @@ class RequestAdapter(Struct, frozen=True):
             body = _written_back(step, body, live)
         return body if isinstance(body, Missing) else after_builtin_mutators(body, alone, step.lister, creating=False)
 
-    def _settled(self, live: Known | Missing) -> Known | Missing:
+    def _without_unread_holes(self, live: Known | Missing) -> Known | Missing:
         """Return an object without unknown parts that no policy reads."""
         if isinstance(live, Missing) or not live.holes:
             return live
         unread = {("metadata", name) for name in self.unread} | {_STATUS}
         return Known(live.value, live.basis, tuple(hole for hole in live.holes if hole.path not in unread))
 
-    def _uncounted(self, original: Known | Missing, live: Known | Missing) -> Known | Missing:
+    def _without_unread_managers(self, original: Known | Missing, live: Known | Missing) -> Known | Missing:
         """Return an object with the field managers of the old object, if no policy reads them.
 
         An update without changes leaves the managers alone; after a real change no policy compares them.
@@ -121,7 +121,7 @@ class RequestAdapter(Struct, frozen=True):
         managed = get(live.value, MANAGED)
         return original.without(MANAGED) if managed is None else original.with_value(MANAGED, managed)
 
-    def owned(
+    def with_managers(
         self, step: WorldStep, live: Known | Missing, original: Known | Missing, stored: Known | Missing
     ) -> Known | Missing:
         """Return what a write stores, with its field managers before the mutating phase has changed `stored`."""
@@ -140,13 +140,15 @@ class RequestAdapter(Struct, frozen=True):
             return stored.with_holes([_MANAGED])
         return stored.with_value(MANAGED, managers)
 
-    def stored(self, step: WorldStep, live: Known | Missing, new: Known | Missing) -> Known | Missing:
+    def stored_after_failure(self, step: WorldStep, live: Known | Missing, new: Known | Missing) -> Known | Missing:
         """Return what a write stores if the log's request stored nothing, with its field managers."""
         if not step.precedes_apply or step.logged.cause == Cause.SUCCEEDS:
             return new
         original = step.request.before_mutation
         return (
-            self.owned(step, live, known_or_missing(original.object), new) if isinstance(original, Attributes) else new
+            self.with_managers(step, live, known_or_missing(original.object), new)
+            if isinstance(original, Attributes)
+            else new
         )
 
     def _schemas(self, exchange: Exchange, lister: Lister) -> Schemas:

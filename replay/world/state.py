@@ -90,7 +90,7 @@ class Branch(NamedTuple):
 SAME_BRANCHES = (Branch(),)
 
 
-def settled(branch: Branch) -> Branch:
+def with_content(branch: Branch) -> Branch:
     """Return a branch with its content computed."""
     return branch if branch.state is None else Branch(content(branch.state), branch.causing_request)
 
@@ -101,7 +101,7 @@ def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
         return tuple(branches)
     distinct: list[Branch] = []
     for branch in branches:
-        if not any(alike(branch.state, other.state) for other in distinct):
+        if not any(are_alike(branch.state, other.state) for other in distinct):
             distinct.append(branch)
     if len(distinct) <= MOST_BRANCHES:
         return tuple(distinct)
@@ -111,7 +111,7 @@ def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
     return (unknown,) if absent is None else (absent, unknown)
 
 
-def alike(one: State, other: State) -> bool:
+def are_alike(one: State, other: State) -> bool:
     """Return whether two states are the same for everything that decides."""
     if one is None or other is None:
         return one is other

@@ -66,7 +66,7 @@ class WorldStep:
         """True if a server-side apply follows: then the owners of fields matter."""
         self.is_finding = False
         """True if baseline and candidate decide the log's own request differently."""
-        self.alone: IsolatedEnd | None = None
+        self.isolated_end: IsolatedEnd | None = None
         """The end of the finding taken alone, None if it must be evaluated."""
         self.is_undetermined = False
         """True if only the candidate's verdict about the log's own request is unknown."""
@@ -86,11 +86,11 @@ class WorldStep:
         self._rebuilder = rebuilder
         self._judge = judge
 
-    def find(self, alone: IsolatedEnd | None) -> None:
+    def find(self, isolated_end: IsolatedEnd | None) -> None:
         """Take over the first pass's finding, and how it ends by itself, as far as known."""
         self.is_finding = True
-        self.is_undetermined = alone is not None and alone.result.cause == Cause.UNKNOWN
-        self.alone = None if self.is_undetermined else alone
+        self.is_undetermined = isolated_end is not None and isolated_end.result.cause == Cause.UNKNOWN
+        self.isolated_end = None if self.is_undetermined else isolated_end
 
     @property
     def old_objects(self) -> OldObjects:
@@ -98,14 +98,14 @@ class WorldStep:
         return self._rebuild_step.old_objects
 
     @cached_property
-    def own(self) -> CausingRequest:
+    def as_cause(self) -> CausingRequest:
         """The request, in the form in which consequences name their cause."""
         return CausingRequest(self.record.audit_id, label(self.record))
 
     @cached_property
-    def existed(self) -> bool:
+    def existed_before(self) -> bool:
         """Return whether the object existed in the log before the request."""
-        return self._existence.at(self._position)
+        return self._existence.exists_after(self._position)
 
     @cached_property
     def request(self) -> ReplayRequest:
@@ -234,7 +234,7 @@ class WorldStep:
     @cached_property
     def is_absent_in_both(self) -> bool:
         """Return whether the log's request found no object, and the candidate has none either."""
-        if self.logged.cause != Cause.ABSENT or self.existed or self.exchange.is_connect or self.is_of_namespace:
+        if self.logged.cause != Cause.ABSENT or self.existed_before or self.exchange.is_connect or self.is_of_namespace:
             return False
         return not (self.record.verb == "create" and (self.is_reached or self.failed_by_definition))
 
@@ -316,8 +316,8 @@ class WorldStep:
     @property
     def is_newly_denied(self) -> bool:
         """Return whether the candidate denies the log's own request, which the baseline admits."""
-        if self.alone is not None or not self.is_finding:
-            return self.alone is not None and self.alone.result.cause == Cause.DENIED
+        if self.isolated_end is not None or not self.is_finding:
+            return self.isolated_end is not None and self.isolated_end.result.cause == Cause.DENIED
         if self.is_undetermined or not self.is_reached:
             return False
         current, candidate = self.decisions
@@ -364,7 +364,7 @@ class WorldStep:
         """The object that the request found in the log."""
         # A creation that failed may have found an existing object.
         if self.is_creation:
-            return Known(None, Basis.RECORDED) if self.exchange.succeeded or not self.existed else self._last
+            return Known(None, Basis.RECORDED) if self.exchange.succeeded or not self.existed_before else self._last
         if self.exchange.concerns_parent and self.request.attributes.old_object is not None:
             return known_or_missing(self.request.attributes.old_object)
         return self._last
@@ -387,7 +387,7 @@ class WorldStep:
     @property
     def is_removed(self) -> bool:
         """Return whether the log's object no longer exists after the request."""
-        return not self._existence.at(self._position + 1)
+        return not self._existence.exists_after(self._position + 1)
 
     @property
     def state_after_refusal(self) -> State:

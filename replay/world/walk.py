@@ -63,7 +63,7 @@ from replay.world.result import (
 )
 from replay.world.server.answer import ServerAnswer, denied
 from replay.world.server.server import Server
-from replay.world.state import SAME_BRANCHES, Branch, DeferredObject, alike, merged_branches, settled
+from replay.world.state import SAME_BRANCHES, Branch, DeferredObject, are_alike, merged_branches, with_content
 from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChange, presence_at, states_after_deletion
 from replay.world.version import WorldVersion, named_uid
@@ -89,7 +89,7 @@ class WalkContext(Struct, frozen=True):
     """
     refused_writes: frozenset[int] = frozenset()
     """Sequence numbers of the writes that the candidate's authorizers refuse."""
-    let_in: frozenset[int] = frozenset()
+    newly_allowed: frozenset[int] = frozenset()
     """Sequence numbers of the writes that only the candidate's authorizers allow."""
     unknown: frozenset[int] = frozenset()
     """Sequence numbers of the writes for which the candidate's authorization is unknown."""
@@ -120,7 +120,7 @@ class WalkResult(Struct):
 
     Those of a collection are at its first place, for all objects without a place of their own.
     """
-    told: list[tuple[LogPosition, RequestEnd]] = field(default_factory=list)
+    shown_ends: list[tuple[LogPosition, RequestEnd]] = field(default_factory=list)
     """Ends that `--outcomes` shows instead, for requests whose object may differ since before the log."""
     changes: list[WorldChange] = field(default_factory=list)
     namespaces: dict[str, list[WorldChange]] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class Walker(Struct, frozen=True):
     request_adapter: RequestAdapter
     context: WalkContext
     authorizers: RBACAuthorizers = field(default_factory=RBACAuthorizers)
-    earlier: StatesBeforeLog | None = None
+    before_log: StatesBeforeLog | None = None
     """Finds differences from before the log. None if they are not needed."""
 
     def walk(self, records: Sequence[RequestRecord]) -> WalkResult:
@@ -147,7 +147,9 @@ class Walker(Struct, frozen=True):
 
         A first walk trusts the bodies; if it fails, a second one checks them.
         """
-        if self.context.differs_only_before_log and (self.earlier is None or not self.earlier.may_differ(records[0])):
+        if self.context.differs_only_before_log and (
+            self.before_log is None or not self.before_log.may_differ(records[0])
+        ):
             return WalkResult()
         for checked in (False, True):
             with suppress(UnusableBodyError, *UNFORESEEN):
@@ -165,7 +167,7 @@ class _ObjectWalk:
         self._steps = steps
         self._outcome = WalkResult()
         self._branches: tuple[Branch, ...] = SAME_BRANCHES
-        self._earlier: tuple[Branch, ...] | None = None if walker.earlier is not None else ()
+        self._earlier: tuple[Branch, ...] | None = None if walker.before_log is not None else ()
         """Other states that the object may have since before the log. None before the first request."""
         record = steps[0].exchange.record
         self._existence = Existence(steps, walker.reconstructor.cluster)
@@ -187,7 +189,7 @@ class _ObjectWalk:
         )
         self._unnamed = walker.context.unnamed_creations.get((record.api_group, record.resource, record.namespace), ())
         """Newly allowed creations without a name, one of which may have created the object."""
-        self._is_origin_seen = steps[0].old_objects.trusted or not self._existence.now
+        self._is_origin_seen = steps[0].old_objects.trusted or not self._existence.exists_now
         """A flag that the log shows the creation of the log's object, if the object exists."""
         self._is_lookup = (record.api_group, record.resource) in walker.context.kinds
         self._pods = ControllerPods(steps, walker.judge, walker.request_adapter) if creates_pods(record) else None
@@ -217,7 +219,7 @@ class _ObjectWalk:
             self._branches = states_after_deletion(self._branches, record.received)
         previous = self._branches
         lookups = self._context.lookups(record)
-        ending = lookups if lookups.ends(record) else None
+        ending = lookups if lookups.may_end_differently(record) else None
         if ending is None and self._is_unsent(record):
             self._record_unsent(rebuild_step.exchange)
             return
@@ -247,16 +249,16 @@ class _ObjectWalk:
         self._drop_impossible_creations(step)
         if not step.old_objects.trusted:
             is_created = step.is_creation and step.exchange.succeeded
-            self._is_origin_seen = is_created or (self._is_origin_seen and step.existed)
+            self._is_origin_seen = is_created or (self._is_origin_seen and step.existed_before)
         self._record_end(step, result, [answer for answer, _ in answers])
         others = self._states_since_before_log(step, result)
         self._branches = merged_branches([branch for _, branch in answers])
-        self._existence.follow()
+        self._existence.count_request()
         self._earlier = tuple(each for each in others if not self._is_met(each))
         self._identify(step.exchange, previous)
         self._record_change(place, previous)
         if self._pods is not None and not self._branches == SAME_BRANCHES == previous:
-            self._pods.follow(step, self._branches, is_alone=not self._existence.now)
+            self._pods.follow(step, self._branches, is_alone=not self._existence.exists_now)
             self._outcome.refused = self._pods.refused
 
     def _states_since_before_log(self, step: WorldStep, result: RequestEnd) -> tuple[Branch, ...]:
@@ -264,8 +266,8 @@ class _ObjectWalk:
 
         If the request ends differently in one of them, record the end that `--outcomes` shows.
         """
-        if self._earlier is None and self._walker.earlier is not None:
-            self._earlier = self._walker.earlier.branches(step)
+        if self._earlier is None and self._walker.before_log is not None:
+            self._earlier = self._walker.before_log.branches(step)
         if not self._earlier:
             return ()
         answers = [(answer, branch) for branch in self._earlier for answer in self._answers(step, branch)]
@@ -274,7 +276,7 @@ class _ObjectWalk:
             told = told._replace(code=0, certain=False)
         is_own = result.cause == Cause.DENIED and step.is_newly_denied
         if not is_own and (told.cause, told.code) != (result.cause, result.code):
-            self._outcome.told.append((step.place, told))
+            self._outcome.shown_ends.append((step.place, told))
         # A client that creates an object expects its name to be free, so that no older object is assumed from here on.
         if step.is_creation and result.cause == Cause.SUCCEEDS:
             return ()
@@ -282,9 +284,9 @@ class _ObjectWalk:
 
     def _is_met(self, earlier: Branch) -> bool:
         """Return whether a state that may differ since before the log equals the object by now."""
-        if earlier.is_absent and not self._existence.now:
+        if earlier.is_absent and not self._existence.exists_now:
             return self._branches == SAME_BRANCHES
-        return any(alike(earlier.state, branch.state) for branch in self._branches)
+        return any(are_alike(earlier.state, branch.state) for branch in self._branches)
 
     def _as_far_as_shown(self, step: WorldStep, branch: Branch, answer: ServerAnswer) -> ServerAnswer:
         """Return an answer as certain as a log with gaps allows.
@@ -296,7 +298,7 @@ class _ObjectWalk:
         if step.old_objects.trusted or (cause == Cause.DENIED and step.is_newly_denied):
             return answer
         if cause == logged:
-            is_there = branch.state is None and not step.is_creation and step.existed
+            is_there = branch.state is None and not step.is_creation and step.existed_before
             return answer._replace(result=UNKNOWN) if is_there and not self._is_origin_seen else answer
         if branch.state is not None or cause in (Cause.EXISTS, Cause.ABSENT):
             return answer._replace(result=UNKNOWN)
@@ -318,7 +320,7 @@ class _ObjectWalk:
         record, causing_request = exchange.record, self._branches[0].causing_request
         place = LogPosition(record.seq, 0)
         self._outcome.consequences.append((place, Consequence(NOT_SENT, causing_request)))
-        self._existence.follow()
+        self._existence.count_request()
         self._identify(exchange, self._branches)
         self._record_change(place, self._branches)
 
@@ -337,14 +339,14 @@ class _ObjectWalk:
         """Yield the possible answers in one branch: first from the object's surroundings, then from the server."""
         controls = is_controller(step.record.user.username)
         is_creation = step.record.verb == "create" and not step.record.subresource
-        # `unknown`, `refused_writes` and `let_in` come first: on the server, authorization precedes the rest.
+        # `unknown`, `refused_writes` and `newly_allowed` come first: on the server, authorization precedes the rest.
         if step.record.seq in self._context.unknown:
             yield ServerAnswer(UNKNOWN, step.state_after_refusal if branch.state is None else branch.state)
             for answer in self._server.answers(step, branch.state):
                 yield answer._replace(result=UNKNOWN)
         elif step.record.seq in self._context.refused_writes:
             yield ServerAnswer(FORBIDDEN, step.state_after_refusal if branch.state is None else branch.state)
-        elif step.record.seq in self._context.let_in:
+        elif step.record.seq in self._context.newly_allowed:
             yield from self._server.newly_allowed(step, branch.state, is_open=self._may_be_created(step, branch))
         elif step.logged.cause == Cause.ABSENT and self._may_be_created(step, branch):
             yield ServerAnswer(UNKNOWN, branch.state)
@@ -375,7 +377,7 @@ class _ObjectWalk:
         """
         if not self._unnamed or self._unnamed[0] > step.record.seq:
             return False
-        return not (step.existed if branch.state is None else not branch.is_absent)
+        return not (step.existed_before if branch.state is None else not branch.is_absent)
 
     def _drop_impossible_creations(self, step: WorldStep) -> None:
         """Drop the creations without a name that cannot have created this object.
@@ -384,7 +386,9 @@ class _ObjectWalk:
         """
         if not self._unnamed or self._unnamed[0] > step.record.seq:
             return
-        is_there = any(step.existed if branch.state is None else not branch.is_absent for branch in self._branches)
+        is_there = any(
+            step.existed_before if branch.state is None else not branch.is_absent for branch in self._branches
+        )
         if is_there or self._deletes_whatever_is_there(step):
             self._unnamed = self._unnamed[bisect_left(self._unnamed, step.record.seq) :]
 
@@ -398,7 +402,7 @@ class _ObjectWalk:
 
     def _end_before_admission(self, step: WorldStep, lookups: DifferingLookups) -> RequestEnd | None:
         """Return how a request ends before admission, if differently from the log."""
-        return lookups.end(step.record, step.log_lister, self._walker.authorizers)
+        return lookups.end_before_admission(step.record, step.log_lister, self._walker.authorizers)
 
     def _owner_of(self, step: WorldStep) -> OwnerChange | None:
         """Return the owner change because of which a request is not sent.
@@ -448,7 +452,7 @@ class _ObjectWalk:
             differs,
             denials if result.cause == Cause.DENIED else None,
             retry=again,
-            own=step.own if again is not None else None,
+            own=step.as_cause if again is not None else None,
         )
         self._outcome.consequences.append((step.place, consequence))
 
@@ -484,7 +488,7 @@ class _ObjectWalk:
             self._outcome.consequences.append((place, consequence))
         # The log shows that the request deleted the object. States from before the log end here.
         if step.number is not None and not (step.is_held or step.exchange.dry_run):
-            self._existence.end()
+            self._existence.record_deletion()
             self._earlier = ()
         self._record_change(place, previous)
 
@@ -503,7 +507,7 @@ class _ObjectWalk:
         )
         # In the log, the request deleted the object at once.
         if self._uid not in collection.held:
-            self._existence.end()
+            self._existence.record_deletion()
         self._record_change(LogPosition(collection.record.seq, number), previous)
 
     def _record_change(self, place: LogPosition, previous: tuple[Branch, ...]) -> None:
@@ -511,7 +515,7 @@ class _ObjectWalk:
         if self._branches == SAME_BRANCHES == previous:
             return
         if self._is_lookup and self._branches != previous:
-            self._outcome.changes.append(WorldChange(place, tuple(map(settled, self._branches))))
+            self._outcome.changes.append(WorldChange(place, tuple(map(with_content, self._branches))))
         if self._uid not in self._context.owner_uids:
             return
         changes = self._outcome.owners.setdefault(self._uid, [])
@@ -534,8 +538,8 @@ class _ObjectWalk:
         if not is_gone and any(branch.state is None or branch.is_absent for branch in self._branches):
             return Presence.SAME
         if is_gone:
-            return Presence.ABSENT if self._existence.now else Presence.SAME
-        if not self._existence.now:
+            return Presence.ABSENT if self._existence.exists_now else Presence.SAME
+        if not self._existence.exists_now:
             return Presence.LEFT
         record = self._steps[0].exchange.record
         is_earlier = self._is_earlier and (record.api_group, record.resource) in CREATE_PODS_ONCE
@@ -552,7 +556,7 @@ def _branch(branch: Branch, answer: ServerAnswer, to: WorldStep | CollectionStep
         or answer.causing_request
         or to.namespace.causing_request
         or to.causing_request
-        or to.own,
+        or to.as_cause,
     )
 
 

@@ -70,7 +70,7 @@ class Made(NamedTuple):
             of_class.summary.requests += 1
             of_class.summary.outcomes[OutcomeKind.NEWLY_DENIED] += 1
             name = f"app-{number}-{finding // PARTS // len(CLASSES)}"
-            of_class.begins.find(pending.place.seq, ObjectRef("apps", "deployments", "n", name), "", _DENIED)
+            of_class.divergence.add_finding(pending.place.seq, ObjectRef("apps", "deployments", "n", name), "", _DENIED)
         return spooled(outcomes, self.directory / f"part-{number:05}")
 
     def consequences(self) -> Iterator[tuple[LogPosition, Consequence]]:
@@ -97,7 +97,7 @@ def measure(made: Made, results: list[PartResult]) -> None:
 
     classes = class_results(results, ())
     note("classes")
-    begins = Divergence.combined(result.begins() for result in classes.values())
+    begins = Divergence.combined(result.divergence() for result in classes.values())
     note(f"where {len(begins.numbers):,} requests begin to differ")
     world = World()
     world.add(made.consequences())

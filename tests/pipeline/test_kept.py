@@ -34,7 +34,7 @@ from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import Retention, prune
 from replay.report.run.json import summary_json
-from replay.world.decide import MetRequest
+from replay.world.decide import MutatedRequest
 
 ONE_WORKER = Options(workers=1)
 IMPORTS = (
@@ -341,8 +341,8 @@ def test_only_what_an_earlier_candidate_decides_otherwise_is_replayed(
     edited("candidate/vap/memory-limits.yaml", "all containers need", "every container needs")(sets)
     decisions = Difference.decisions
 
-    def noted(difference: Difference, met: MetRequest, lister: Lister) -> list[Decision] | None:
-        found = decisions(difference, met, lister)
+    def noted(difference: Difference, mutated: MutatedRequest, lister: Lister) -> list[Decision] | None:
+        found = decisions(difference, mutated, lister)
         differing.append(found is not None)
         return found
 

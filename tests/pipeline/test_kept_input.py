@@ -14,9 +14,9 @@ from replay.admission.effects import ADMITTED
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, PossiblyAbsent, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.pipeline.replay.kept_input import UNKEEPABLE, block_of, kept_row, met_request, rows_of
+from replay.pipeline.replay.kept_input import UNKEEPABLE, block_of, kept_row, mutated_request, rows_of
 from replay.reconstruct.request import Reached, ReplayRequest
-from replay.world.decide import MetRequest
+from replay.world.decide import MutatedRequest
 
 USER = UserInfo("ann", "7", ("devs",), {"scopes": ("a", "b")})
 _NAMES = (
@@ -61,25 +61,28 @@ REFUSED = Admitted((Decision(Verdict.DENIED, audit_annotations={"k": "v"}),), is
 BASIS = {"object": Basis.RECORDED, "oldObject": None, "namespaceObject": Basis.MISSING}
 
 
-def met(
+def mutated(
     attributes: Attributes = ATTRIBUTES, original: Any = None, admitted: Any = (UNCHANGED, UNCHANGED)
-) -> MetRequest:
+) -> MutatedRequest:
     record = RECORD._replace(request_object=None, response_object=None)
-    return MetRequest(ReplayRequest(record, attributes, original or attributes, BASIS), [list(admitted)])
+    return MutatedRequest(ReplayRequest(record, attributes, original or attributes, BASIS), [list(admitted)])
 
 
-KEPT: list[tuple[str, MetRequest]] = [
-    ("a creation", met()),
-    ("what was mutated", met(original=replace(ATTRIBUTES, name="", object={"a": 1}), admitted=(UNCHANGED, MUTATED))),
-    ("what was refused", met(admitted=(REFUSED, MUTATED))),
-    ("a partly known object", met(ATTRIBUTES.with_object(PARTLY))),
-    ("a partly known object that was mutated", met(admitted=(UNCHANGED, replace(MUTATED, carried=PARTLY)))),
-    ("nothing but a hole", met(ATTRIBUTES.with_object(PartialObject(HOLE, (HOLE,))))),
-    ("an object that is not known", met(ATTRIBUTES.with_object(HOLE), original=HOLE)),
-    ("unknown options and name", met(replace(ATTRIBUTES, options=HOLE, missing=(HOLE,), dry_run=True))),
+KEPT: list[tuple[str, MutatedRequest]] = [
+    ("a creation", mutated()),
+    (
+        "what was mutated",
+        mutated(original=replace(ATTRIBUTES, name="", object={"a": 1}), admitted=(UNCHANGED, MUTATED)),
+    ),
+    ("what was refused", mutated(admitted=(REFUSED, MUTATED))),
+    ("a partly known object", mutated(ATTRIBUTES.with_object(PARTLY))),
+    ("a partly known object that was mutated", mutated(admitted=(UNCHANGED, replace(MUTATED, carried=PARTLY)))),
+    ("nothing but a hole", mutated(ATTRIBUTES.with_object(PartialObject(HOLE, (HOLE,))))),
+    ("an object that is not known", mutated(ATTRIBUTES.with_object(HOLE), original=HOLE)),
+    ("unknown options and name", mutated(replace(ATTRIBUTES, options=HOLE, missing=(HOLE,), dry_run=True))),
     (
         "an open operation",
-        MetRequest(
+        MutatedRequest(
             ReplayRequest(
                 RECORD._replace(request_object=None, response_object=None),
                 *(ATTRIBUTES, ATTRIBUTES, BASIS, Reached.UNKNOWN, "it failed", 4, ("note",)),
@@ -92,10 +95,10 @@ KEPT: list[tuple[str, MetRequest]] = [
 
 
 @pytest.mark.parametrize("request_met", [row[1] for row in KEPT], ids=[row[0] for row in KEPT])
-def test_a_request_comes_back_as_it_was(request_met: MetRequest) -> None:
+def test_a_request_comes_back_as_it_was(request_met: MutatedRequest) -> None:
     (row,) = rows_of(block_of([kept_row(request_met)]))
-    back = met_request(row)
-    assert back == MetRequest(request_met.request, [list(each) for each in request_met.admitted])
+    back = mutated_request(row)
+    assert back == MutatedRequest(request_met.request, [list(each) for each in request_met.admitted])
     assert [part is ADMITTED for each in back.admitted for one in each for part in one.parts] == [
         part is ADMITTED for each in request_met.admitted for one in each for part in one.parts
     ]
@@ -104,21 +107,21 @@ def test_a_request_comes_back_as_it_was(request_met: MetRequest) -> None:
 @pytest.mark.parametrize(("resource", "are_kept"), [("pods", False), ("secrets", True)])
 def test_bodies_are_kept_where_their_values_are_hidden(resource: str, *, are_kept: bool) -> None:
     record = RECORD._replace(resource=resource)
-    back = met_request(kept_row(met()._replace(request=replace(met().request, record=record))))
+    back = mutated_request(kept_row(mutated()._replace(request=replace(mutated().request, record=record))))
     assert (back.request.record.request_object, back.request.record.response_object) == (
         ("{}", "{}") if are_kept else (None, None)
     )
 
 
-UNKEPT: list[tuple[str, Callable[[], MetRequest]]] = [
-    ("what may be absent", lambda: met(ATTRIBUTES.with_object(PossiblyAbsent("object", "it is not known")))),
-    ("a number above 64 bits", lambda: met(ATTRIBUTES.with_object({"n": 2**64}))),
-    ("half a character", lambda: met(ATTRIBUTES.with_object({"n": "\ud800"}))),
-    ("a patch with a hole", lambda: met(admitted=(UNCHANGED, replace(MUTATED, patch=({"value": HOLE},))))),
+UNKEPT: list[tuple[str, Callable[[], MutatedRequest]]] = [
+    ("what may be absent", lambda: mutated(ATTRIBUTES.with_object(PossiblyAbsent("object", "it is not known")))),
+    ("a number above 64 bits", lambda: mutated(ATTRIBUTES.with_object({"n": 2**64}))),
+    ("half a character", lambda: mutated(ATTRIBUTES.with_object({"n": "\ud800"}))),
+    ("a patch with a hole", lambda: mutated(admitted=(UNCHANGED, replace(MUTATED, patch=({"value": HOLE},))))),
 ]
 
 
 @pytest.mark.parametrize("make", [row[1] for row in UNKEPT], ids=[row[0] for row in UNKEPT])
-def test_what_would_not_come_back_is_not_kept(make: Callable[[], MetRequest]) -> None:
+def test_what_would_not_come_back_is_not_kept(make: Callable[[], MutatedRequest]) -> None:
     with pytest.raises(UNKEEPABLE):
         kept_row(make())

@@ -39,14 +39,14 @@ def test_a_part_is_asked_for_what_is_its_own(parts: int, tmp_path: Path) -> None
         store.ingest([tmp_path / "log"])
         read = records(store)
         wanted = [each for each in read if int(each.audit_id.removeprefix("id-")) % 3]
-        begins = Divergence()
+        divergence = Divergence()
         for each in wanted:
-            begins.find(each.seq, ObjectRef("", "pods", "n", each.name), each.audit_id)
-        begins.find(0, ObjectRef("", "pods", "n", "not walked"), "")
+            divergence.add_finding(each.seq, ObjectRef("", "pods", "n", each.name), each.audit_id)
+        divergence.add_finding(0, ObjectRef("", "pods", "n", "not walked"), "")
         rows = [(_key("p1"), "u1", "u-set"), (_key("p1"), "", "u-other"), (_key("p0"), "u0", "u-set")]
         owned = Ownership.from_rows(pl.DataFrame(rows, ["key", "uid", "owner"], orient="row"))
-        keys = (begins.objects.keys() | {_key("elsewhere")}) - {_key("not walked")}
-        wave = Wave(frozenset(keys), WalkContext(Collections({})), begins, owned)
+        keys = (divergence.objects.keys() | {_key("elsewhere")}) - {_key("not walked")}
+        wave = Wave(frozenset(keys), WalkContext(Collections({})), divergence, owned)
         shown = []
         for portion in wave.portions([store.whole()] if parts == 1 else list(map(store.part, range(store.parts)))):
             there = [(each.seq, each.audit_id) for group in portion.part.objects() for each in group]

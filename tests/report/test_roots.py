@@ -232,7 +232,7 @@ def test_who_is_hit_has_each_finding_once_for_each_policy(found: list[tuple[Cell
     told, wanted = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
     for row in rows:
         told.update(
-            {(*row.key, "root"): row.requests, (*row.key, "follows"): row.follows, (*row.key, "alone"): row.alone}
+            {(*row.key, "root"): row.requests, (*row.key, "follows"): row.follows, (*row.key, "alone"): row.sole}
         )
         assert bool(row.example and row.message == "no" and row.users and row.first <= row.last)
     for key, follows in found:

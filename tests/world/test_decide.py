@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
-from replay.world.decide import OPEN_OPERATION, either
+from replay.world.decide import OPEN_OPERATION, common_decision
 
 NO, NEVER = Denial("p", "b", 0, "no", "Invalid", 422), Denial("q", "b", 0, "never", "Invalid", 422)
 ADMITTED = Decision(Verdict.ADMITTED)
@@ -43,4 +43,4 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_either(case: Case) -> None:
-    assert either(case.update, case.create) == case.expected
+    assert common_decision(case.update, case.create) == case.expected

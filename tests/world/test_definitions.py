@@ -171,7 +171,7 @@ def test_what_an_apply_creates_has_the_defaults_of_its_time() -> None:
     request_adapter = RequestAdapter(Reconstructor(cluster), ObjectPatchers(cluster.schemas_of("")))
     specs = []
     for shown in (earlier, last):
-        request = request_adapter.created(Exchange(applied, cluster.discovery), ObjectLister([shown]))
+        request = request_adapter.creation(Exchange(applied, cluster.discovery), ObjectLister([shown]))
         assert isinstance(request.before_mutation, Attributes)
         value = request.before_mutation.object
         assert isinstance(value, dict)

@@ -459,7 +459,7 @@ def test_who_is_let_in_where_a_binding_is_another(
         user=UserInfo("jane"),
         annotations=orjson.dumps(told).decode(),
     )
-    found = DifferingLookups({NAMED: state}).end(asked, ObjectTracker(objects), RBACAuthorizers())
+    found = DifferingLookups({NAMED: state}).end_before_admission(asked, ObjectTracker(objects), RBACAuthorizers())
     assert (found.cause if found is not None else None) == expected
 
 
@@ -480,7 +480,7 @@ def test_whose_requests_may_end_otherwise_where_a_binding_differs(
     name: str, annotations: str | None, expected: bool
 ) -> None:
     key = (*NAMED[:3], name)
-    assert DifferingLookups({key: GONE}).ends(record(verb="create", annotations=annotations)) is expected
+    assert DifferingLookups({key: GONE}).may_end_differently(record(verb="create", annotations=annotations)) is expected
 
 
 def test_what_a_lister_of_the_other_world_shows() -> None:
@@ -496,9 +496,9 @@ def test_a_resource_is_served_while_its_definition_is_there() -> None:
     asked = record(api_group="example.com", resource="widgets")
     key = ("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com")
     lister = ObjectTracker([])
-    assert DifferingLookups({key: GONE}).end(asked, lister, RBACAuthorizers()) == ABSENT
-    assert DifferingLookups({key: Missing("", "open")}).end(asked, lister, RBACAuthorizers()) is None
-    assert DifferingLookups({}).end(asked, lister, RBACAuthorizers()) is None
+    assert DifferingLookups({key: GONE}).end_before_admission(asked, lister, RBACAuthorizers()) == ABSENT
+    assert DifferingLookups({key: Missing("", "open")}).end_before_admission(asked, lister, RBACAuthorizers()) is None
+    assert DifferingLookups({}).end_before_admission(asked, lister, RBACAuthorizers()) is None
 
 
 def test_what_is_looked_up_at_a_time() -> None:

@@ -253,7 +253,7 @@ def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gat
     for code, count in unreached.iter_rows():
         summary.not_reached[NOT_REACHED.get(code, NO_DECISION)] += count
     refused: list[int] = []
-    let_in: list[int] = []
+    newly_allowed: list[int] = []
     unknown: list[int] = []
     differing: list[tuple[int, str, _Tally]] = []
     tallies: dict[tuple[int, str | None, str | None], _Tally] = {}
@@ -265,7 +265,7 @@ def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gat
             tally = tallies[key] = _Tally.from_decision(first, replayed.questions[first.question], decided)
         tally.requests += len(alike.seqs)
         refused += alike.seqs if tally.refused else []
-        let_in += alike.seqs if tally.let_in else []
+        newly_allowed += alike.seqs if tally.newly_allowed else []
         unknown += alike.seqs if tally.unknown else []
         if tally.agreement is AuthorizationAgreement.DIFFERS:
             differing += [(*each, tally) for each in zip(alike.seqs, alike.audit_ids, strict=False)]
@@ -273,8 +273,8 @@ def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gat
         tally.count(summary)
     for _, audit_id, tally in sorted(differing, key=itemgetter(0, 1))[:MOST_EXAMPLES]:
         summary.disagree(audit_id, tally.decided.current, *tally.recorded)
-    summary.writes_newly_refused, summary.writes_newly_let_in = len(refused), len(let_in)
-    return summary, Gate(frozenset(refused), frozenset(let_in), frozenset(unknown))
+    summary.writes_newly_refused, summary.writes_newly_let_in = len(refused), len(newly_allowed)
+    return summary, Gate(frozenset(refused), frozenset(newly_allowed), frozenset(unknown))
 
 
 class _Tally(Struct):
@@ -287,7 +287,7 @@ class _Tally(Struct):
     outcome: AuthorizationOutcome
     cell: AuthorizationCell | None
     refused: bool
-    let_in: bool
+    newly_allowed: bool
     unknown: bool
     requests: int = 0
 
@@ -301,12 +301,12 @@ class _Tally(Struct):
         is_write = attributes.verb in _WRITES or attributes.subresource in _CONNECT
         recorded = request.decision or "", request.reason or ""
         before = decision_of_log(decided.current, recorded[0])
-        refused, let_in, unknown = (
+        refused, newly_allowed, unknown = (
             is_write and each(before, decided.candidate)
             for each in (is_newly_refused, is_newly_let_in, is_no_longer_known)
         )
         agreement = agreement_of(decided.current, *recorded)
-        return cls(request.audit_id, recorded, decided, agreement, outcome, cell, refused, let_in, unknown)
+        return cls(request.audit_id, recorded, decided, agreement, outcome, cell, refused, newly_allowed, unknown)
 
     def count(self, summary: AuthorizationSummary) -> None:
         """Add the requests to a summary. Tallies are added in the order of their first requests."""

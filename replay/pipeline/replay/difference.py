@@ -20,7 +20,7 @@ from replay.admission.effects import ADMITTED
 from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicyBinding
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
-from replay.world.decide import MetRequest, decide_again
+from replay.world.decide import MutatedRequest, decide_again
 
 _Name = tuple[str, bool]
 """The name of a policy, and whether it is static."""
@@ -29,28 +29,28 @@ _Name = tuple[str, bool]
 class Difference(Struct, frozen=True):
     """Two candidates beside the baseline.
 
-    `alone` has only the differing policies: none, those of the earlier candidate, those of the later one. `together`
+    `differing_policies` has only the differing policies: none, those of the earlier candidate, those of the later one. `all_policies`
     has the baseline and both candidates. `is_in_order` says that both candidates have policies of the same names in the
     same order.
     """
 
-    alone: Chain
-    together: Chain
+    differing_policies: Chain
+    all_policies: Chain
     is_in_order: bool
 
-    def decisions(self, met: MetRequest, lister: Lister) -> list[Decision] | None:
+    def decisions(self, mutated: MutatedRequest, lister: Lister) -> list[Decision] | None:
         """Return the decisions of the baseline, the earlier candidate and the later one about a request.
 
         None if both candidates decide alike.
         """
-        if self.is_alike(met, lister):
+        if self.is_alike(mutated, lister):
             return None
-        admitted = [(current, candidate, candidate) for current, candidate in met.admitted]
-        return decide_again(self.together, MetRequest(met.request, admitted), lister)
+        admitted = [(current, candidate, candidate) for current, candidate in mutated.admitted]
+        return decide_again(self.all_policies, MutatedRequest(mutated.request, admitted), lister)
 
-    def is_alike(self, met: MetRequest, lister: Lister) -> bool:
+    def is_alike(self, mutated: MutatedRequest, lister: Lister) -> bool:
         """Return whether both candidates certainly decide a request alike."""
-        questions = zip(met.admitted, met.request.questions, strict=True)
+        questions = zip(mutated.admitted, mutated.request.questions, strict=True)
         return all(self._is_alike(admitted, *question, lister) for admitted, question in questions)
 
     def _is_alike(
@@ -65,7 +65,9 @@ class Difference(Struct, frozen=True):
         if candidate.is_refused:
             return True
         own = _object_alone(candidate)
-        _, earlier, later = self.alone.decide_again((_object_alone(current), own, own), original, attributes, lister)
+        _, earlier, later = self.differing_policies.decide_again(
+            (_object_alone(current), own, own), original, attributes, lister
+        )
         if earlier is ADMITTED:
             return later is ADMITTED
         return self.is_in_order and earlier == later and not earlier.undetermined

@@ -39,13 +39,13 @@ class Divergence(Tally):
             beginning.add(each)
         return beginning
 
-    def find(self, seq: int, about: ObjectRef, audit_id: str, alone: IsolatedEnd | None = None) -> None:
+    def add_finding(self, seq: int, about: ObjectRef, audit_id: str, alone: IsolatedEnd | None = None) -> None:
         """Add one differing request."""
         self.numbers[seq] = alone
         key = stored_key(about, audit_id)
         self.objects[key] = (*self.objects.get(key, ()), seq)
 
-    def concern(self, keys: Iterable[str]) -> None:
+    def add_objects(self, keys: Iterable[str]) -> None:
         """Take over objects of requests that only one set's authorizers allow."""
         for key in keys:
             self.objects.setdefault(key, ())
@@ -65,6 +65,6 @@ class Divergence(Tally):
         numbers = {seq: alone for seq, alone in self.numbers.items() if seq not in other.numbers}
         return Divergence({key: seqs for key, seqs in objects.items() if seqs}, numbers)
 
-    def alone(self, numbers: Iterable[int]) -> dict[int, IsolatedEnd | None]:
+    def isolated_ends(self, numbers: Iterable[int]) -> dict[int, IsolatedEnd | None]:
         """Return how those of some requests that differ end by themselves."""
         return {seq: self.numbers[seq] for seq in numbers if seq in self.numbers}

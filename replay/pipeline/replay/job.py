@@ -20,7 +20,7 @@ from replay.kube.lister import Lister
 from replay.kube.overlay import objects_by_kind
 from replay.pipeline.replay.difference import Difference, difference_of
 from replay.pipeline.replay.job_inputs import JobInputs
-from replay.pipeline.replay.kept_input import met_request, rows_of
+from replay.pipeline.replay.kept_input import mutated_request, rows_of
 from replay.pipeline.replay.redaction import redacted_denials
 from replay.pipeline.replay.replayer import (
     Decide,
@@ -37,7 +37,7 @@ from replay.reconstruct.server.builtin import REPRODUCED
 from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.skew import TolerantReconstructor
 from replay.world.before_log import StatesBeforeLog
-from replay.world.decide import decide_again, decide_keeping
+from replay.world.decide import decide_again, decide_and_keep
 from replay.world.judge import Judge
 from replay.world.ledger import with_entry
 from replay.world.request_adapter import COUNTED, RequestAdapter
@@ -95,19 +95,19 @@ class Job(JobInputs, frozen=True, dict=True):
             gate=self.gate,
             owner_label=self.owner_label,
             where=self.server.where,
-            keep=partial(decide_keeping, chain) if self.keeps_met and isinstance(chain, Chain) else None,
+            keep=partial(decide_and_keep, chain) if self.keeps_requests and isinstance(chain, Chain) else None,
         )
 
     @cached_property
     def judge(self) -> Judge:
         """The candidate's decisions for the walks. Its policies are also decided without those of the baseline."""
-        return self.judging(self.replayer.decide, self._decide_alone)
+        return self.judging(self.replayer.decide, self._decide_candidate)
 
-    def _decide_alone(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
+    def _decide_candidate(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
         backends = self.webhooks.backends(request)
-        return self.server.alone.decide(request.before_mutation, request.attributes, lister, backends)
+        return self.server.candidate_chain.decide(request.before_mutation, request.attributes, lister, backends)
 
-    def judging(self, decide_both: Decide, decide_alone: Decide) -> Judge:
+    def judging(self, decide_both: Decide, decide_candidate: Decide) -> Judge:
         """Return a judge with two functions: for the policies of both sets, and for those of the candidate only."""
 
         def decisions(request: ReplayRequest, lister: Lister) -> list[Decision]:
@@ -125,9 +125,9 @@ class Job(JobInputs, frozen=True, dict=True):
 
         return Judge(
             self.server.decider,
-            lambda: self.server.alone,
+            lambda: self.server.candidate_chain,
             decisions,
-            decide_alone,
+            decide_candidate,
             self.webhooks.backends,
             self.server.schemas,
             self.questions.asks_candidate,
@@ -190,20 +190,20 @@ class Job(JobInputs, frozen=True, dict=True):
         self.webhooks.close()
         return spooled(outcomes, self.spool / f"part-{part.number:05}-{part.share.number}")
 
-    def run_again(self, portion: MetPortion) -> PartResult:
+    def run_again(self, portion: KeptPortion) -> PartResult:
         """Replay requests that were kept as they reached the validating phase."""
         chain = self.server.chain
         assert isinstance(chain, Chain)
-        met_requests = (met_request(row) for block in portion.blocks for row in rows_of(block))
+        mutated_requests = (mutated_request(row) for block in portion.blocks for row in rows_of(block))
         path = self.spool / f"{'differing' if portion.is_by_difference else 'again'}-{portion.number:05}"
         if not portion.is_by_difference:
-            return spooled(self.replayer.replay_again(met_requests, partial(decide_again, chain)), path)
+            return spooled(self.replayer.replay_again(mutated_requests, partial(decide_again, chain)), path)
         assert self.difference is not None
-        outcomes, earlier = self.replayer.replay_difference(met_requests, self.difference.decisions)
+        outcomes, earlier = self.replayer.replay_difference(mutated_requests, self.difference.decisions)
         return spooled(outcomes, path, earlier)
 
 
-class MetPortion(NamedTuple):
+class KeptPortion(NamedTuple):
     """Blocks of kept requests that one worker replays together.
 
     `is_by_difference` replays only requests that an earlier candidate decides differently.
@@ -217,6 +217,6 @@ class MetPortion(NamedTuple):
 class RunAgain(NamedTuple):
     """The task of replaying kept requests."""
 
-    def run(self, job: Job, portion: MetPortion) -> PartResult:
+    def run(self, job: Job, portion: KeptPortion) -> PartResult:
         """Return the result for one portion."""
         return job.run_again(portion)

@@ -69,7 +69,7 @@ class JobInputs(Struct, frozen=True, dict=True):
     """Authorizers for the `authorizer` of policies, None if no set has authorization manifests."""
     policy_writes: tuple[PolicyWrite, ...] = ()
     """Objects of the baseline that the log creates and deletes."""
-    keeps_met: bool = False
+    keeps_requests: bool = False
     """A flag that requests are kept as they reach the validating phase."""
     earlier: ManifestSet | None = None
     """The candidate of an earlier run, which differs in validating policies alone.

@@ -26,7 +26,7 @@ from replay.kube.attributes import Attributes, Basis, Missing, Operation, Partia
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.redact import SECRETS
 from replay.reconstruct.request import Reached, ReplayRequest
-from replay.world.decide import MetRequest
+from replay.world.decide import MutatedRequest
 
 UNKEEPABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
 """Errors for values that would not be restored exactly.
@@ -125,19 +125,19 @@ _PARTLY = msgspec.msgpack.Decoder(_Partial)
 _USER = msgspec.msgpack.Decoder(UserInfo)
 
 
-def kept_row(met: MetRequest) -> bytes:
+def kept_row(mutated: MutatedRequest) -> bytes:
     """Return a request as bytes. Raise one of `UNKEEPABLE`."""
-    request, record = met.request, met.request.record
+    request, record = mutated.request, mutated.request.record
     # The bodies of a Secret stay, because the redactor hides its values by them (`redaction._bodies_of`).
     if record.resource != SECRETS:
         record = record._replace(request_object=None, response_object=None)
-    questions = zip(request.questions, met.admitted, strict=True)
+    questions = zip(request.questions, mutated.admitted, strict=True)
     asked = tuple(_asked(*question, admitted) for question, admitted in questions)
     how_far = request.reached, request.reached_reason, request.item, request.notes
     return _encode(_Row(record, asked, request.basis, *how_far))
 
 
-def met_request(row: bytes) -> MetRequest:
+def mutated_request(row: bytes) -> MutatedRequest:
     """Return the request of a row. Raise `msgspec.MsgspecError` if it is none."""
     kept = _ROW.decode(row)
     (original, attributes), *others = [_question(each) for each in kept.asked]
@@ -152,7 +152,7 @@ def met_request(row: bytes) -> MetRequest:
         kept.notes,
         others[0] if others else None,
     )
-    return MetRequest(request, [_admitted(each) for each in kept.asked])
+    return MutatedRequest(request, [_admitted(each) for each in kept.asked])
 
 
 def _asked(original: Attributes | Missing, attributes: Attributes, admitted: Sequence[Admitted]) -> _OperationRequest:
@@ -303,12 +303,12 @@ class KeptBlocks:
         """The kept blocks, None as soon as one request cannot be kept."""
         self._rows: list[bytes] = []
 
-    def add(self, met: MetRequest | None) -> None:
+    def add(self, mutated: MutatedRequest | None) -> None:
         """Add a request; None stands for one that cannot be kept."""
         if self.blocks is None:
             return
         try:
-            row = kept_row(met) if met is not None else None
+            row = kept_row(mutated) if mutated is not None else None
         except UNKEEPABLE:
             row = None
         if row is None:

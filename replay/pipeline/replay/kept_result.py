@@ -63,11 +63,11 @@ MOST_SETS = 8
 """Number of pairs of sets for which the results of one class are kept."""
 LEAST_SECONDS = 3600
 """Seconds for which results are kept after a run has read them."""
-MOST_MET = 2
+MOST_REQUEST_SETS = 2
 """Number of mutating phases for which the requests of one class are kept."""
-MET_BYTES = 16 * 1024 * 1024
+REQUEST_FILE_BYTES = 16 * 1024 * 1024
 """Bytes after which a new file of kept requests begins."""
-_MET = "-met"
+_REQUESTS = "-met"
 """End of the first part of such a file's name, before its number."""
 _CHECK = 32
 _LENGTH = 8
@@ -77,7 +77,7 @@ _CHUNK = 500
 class KeptResults(Struct, frozen=True):
     """The results of a store for two sets: a file for each class of requests of the log, which may not exist.
 
-    `classes` are the numbers of requests by class, `files` the names of the files. `met` are the names of the files of
+    `classes` are the numbers of requests by class, `files` the names of the files. `mutated` are the names of the files of
     requests that reached the validating phase, with `{}` for the number. `outcome` names the file of the run's outcome,
     `world` that of the consequences, `walks` that of the walks, `policies` that of the validating policies of the last `candidate`. `with_candidate` returns
     the results for another candidate. Only policies act on the classes `decided_by_policies`, whose requests are about
@@ -87,7 +87,7 @@ class KeptResults(Struct, frozen=True):
     storage: Storage
     classes: Mapping[CoarseClass, int]
     files: dict[CoarseClass, str]
-    met: dict[CoarseClass, str]
+    kept_requests: dict[CoarseClass, str]
     outcome: str
     world: str
     walks: str
@@ -122,13 +122,13 @@ class KeptResults(Struct, frozen=True):
         except OSError:
             return  # a read-only store still works, only more slowly
 
-    def read_met(self, classes: Iterable[CoarseClass]) -> dict[CoarseClass, MetClass]:
+    def read_requests(self, classes: Iterable[CoarseClass]) -> dict[CoarseClass, KeptClass]:
         """Return the requests of classes that reached the validating phase, if their files exist and are intact."""
-        met = ((requests, self._read_met(requests)) for requests in classes if requests in self.met)
-        return {requests: each for requests, each in met if each is not None}
+        mutated = ((requests, self._read_requests(requests)) for requests in classes if requests in self.kept_requests)
+        return {requests: each for requests, each in mutated if each is not None}
 
-    def _read_met(self, requests: CoarseClass) -> MetClass | None:
-        name = self.met[requests]
+    def _read_requests(self, requests: CoarseClass) -> KeptClass | None:
+        name = self.kept_requests[requests]
         try:
             checks, settled, *blocks = _frames(_whole(self.storage, name.format(0)))
             for number, start in enumerate(range(0, len(checks), _CHECK), 1):
@@ -136,15 +136,15 @@ class KeptResults(Struct, frozen=True):
                 if _check(name, content) != checks[start : start + _CHECK]:
                     return None  # another run was killed while it wrote
                 blocks += _frames(content)
-            totals, begins, *findings = _frames(settled)
+            totals, divergence, *findings = _frames(settled)
             result = ClassResult(
                 _TOTALS.decode(totals),
                 lambda: (pending for chunk in findings for pending in _PENDING.decode(chunk)),
-                lambda: _BEGINNING.decode(begins),
+                lambda: _BEGINNING.decode(divergence),
             )
         except (OSError, ValueError, msgspec.MsgspecError):
             return None
-        return MetClass(result, blocks)
+        return KeptClass(result, blocks)
 
     def read_earlier(self, classes: Collection[CoarseClass]) -> Earlier | None:
         """Return the candidate with the last validating policies, and its results for some classes."""
@@ -157,7 +157,9 @@ class KeptResults(Struct, frozen=True):
         )
         kept = self.with_candidate(candidate)
         alike = {
-            each for each in self.decided_by_policies.intersection(classes) if kept.met.get(each) == self.met[each]
+            each
+            for each in self.decided_by_policies.intersection(classes)
+            if kept.kept_requests.get(each) == self.kept_requests[each]
         }
         names = {requests: kept.files[requests] for requests in alike}
         results = {requests: _read(self.storage, name) for requests, name in names.items()}
@@ -169,17 +171,17 @@ class KeptResults(Struct, frozen=True):
         with suppress(OSError, *UNKEEPABLE):
             _put(self.storage, self.policies, msgspec.msgpack.encode(policies))
 
-    def write_met(self, met: Mapping[CoarseClass, MetClass]) -> None:
+    def write_requests(self, mutated: Mapping[CoarseClass, KeptClass]) -> None:
         """Save the requests of classes that reached the validating phase, if possible."""
         with suppress(OSError):
-            for requests, (settled, blocks) in met.items():
-                if requests in self.met and (content := _content(settled)) is not None:
-                    self._put_met(self.met[requests], content, blocks)
+            for requests, (settled, blocks) in mutated.items():
+                if requests in self.kept_requests and (content := _content(settled)) is not None:
+                    self._put_requests(self.kept_requests[requests], content, blocks)
 
-    def _put_met(self, name: str, settled: bytes, blocks: Iterable[bytes]) -> None:
+    def _put_requests(self, name: str, settled: bytes, blocks: Iterable[bytes]) -> None:
         files: list[list[bytes]] = [[settled]]
         for block in blocks:
-            if sum(map(len, files[-1])) >= MET_BYTES:
+            if sum(map(len, files[-1])) >= REQUEST_FILE_BYTES:
                 files.append([])
             files[-1].append(block)
         others = list(map(_framed, files[1:]))
@@ -195,7 +197,9 @@ class KeptResults(Struct, frozen=True):
             world_kept = _WORLD.decode(_whole(self.storage, self.world))
         except (OSError, msgspec.MsgspecError):
             return None
-        world = World({}, world_kept.collections, refused=world_kept.refused, still=Counter(world_kept.still))
+        world = World(
+            {}, world_kept.collections, refused=world_kept.refused, denied_in_both=Counter(world_kept.denied_in_both)
+        )
         for seq, item, end in world_kept.places:
             world.put(LogPosition(seq, item), world_kept.ends[end])
         return world
@@ -211,7 +215,7 @@ class KeptResults(Struct, frozen=True):
         """Save the consequences and their walks, if possible."""
         ends = {each: number for number, each in enumerate(dict.fromkeys(world.ends.values()))}
         places = [(*place, ends[each]) for place, each in world.consequences()]
-        world_to_keep = _World(list(ends), places, world.collections, world.refused, dict(world.still))
+        world_to_keep = _World(list(ends), places, world.collections, world.refused, dict(world.denied_in_both))
         # A read-only store still works, only more slowly.
         with suppress(OSError, *UNKEEPABLE):
             if walks is not None:
@@ -232,7 +236,7 @@ class RunOutcome(NamedTuple):
     world: WorldFacts
 
 
-class MetClass(NamedTuple):
+class KeptClass(NamedTuple):
     """The requests of a class that reached the validating phase, in `blocks`, and the result of all others."""
 
     settled: ClassResult
@@ -261,7 +265,7 @@ class _World(NamedTuple):
     places: list[tuple[int, int, int]]
     collections: dict[int, Consequence]
     refused: list[int]
-    still: dict[str, int]
+    denied_in_both: dict[str, int]
 
 
 def kept_results(  # noqa: PLR0913 - what results depend on
@@ -271,11 +275,11 @@ def kept_results(  # noqa: PLR0913 - what results depend on
     classes: Mapping[CoarseClass, int],
     selector: Callable[[MatchResources], Callable[[CoarseClass], bool]],
     *,
-    keeps_met: bool,
+    keeps_requests: bool,
 ) -> KeptResults:
     """Return a store's results for two sets. `base` is everything else that they depend on, except this code.
 
-    `selector` returns, for criteria, a function that says whether they may match a class. `keeps_met` says that
+    `selector` returns, for criteria, a function that says whether they may match a class. `keeps_requests` says that
     requests are kept as they reach the validating phase.
     """
     place = f"{RESULTS}/{_digest(code_digest(), *base)}"
@@ -285,12 +289,12 @@ def kept_results(  # noqa: PLR0913 - what results depend on
     before = repr([sorted((each.name, each.admits) for each in manifests.builtin) for manifests in sets])
     looked_up = repr(sorted(frozenset[tuple[str, str]]().union(*map(looked_up_kinds, sets))))
     policies = [{unit.digest for unit in units_of(manifests, POLICY_PLUGINS)} for manifests in sets]
-    files, met, decided_by_policies = {}, {}, set()
+    files, mutated, decided_by_policies = {}, {}, set()
     for requests in classes:
         acting = [[unit for unit, selects in each if selects(requests)] for each in units]
         own = _digest(*requests)
         files[requests] = f"{place}/{own}.{_digest(*(_joined(each) for each in acting))}"
-        if keeps_met and any(acting):
+        if keeps_requests and any(acting):
             changing = (
                 _joined(unit for unit in each if unit.digest in digests)
                 for each, digests in zip(acting, mutating, strict=True)
@@ -299,21 +303,23 @@ def kept_results(  # noqa: PLR0913 - what results depend on
                 unit.digest in digests for each, digests in zip(acting, policies, strict=True) for unit in each
             ):
                 decided_by_policies.add(requests)
-            met[requests] = f"{place}/{own}{_MET}{{}}.{_digest(*changing, _selection(acting), before, looked_up)}"
+            mutated[requests] = (
+                f"{place}/{own}{_REQUESTS}{{}}.{_digest(*changing, _selection(acting), before, looked_up)}"
+            )
     # A candidate may lead to requests of classes that the log does not have.
     both = _digest(*(_joined(unit for unit, _ in each) for each in units))
     return KeptResults(
         storage,
         classes,
         files,
-        met,
+        mutated,
         f"{place}/outcome.{both}",
         f"{place}/world.{both}",
         f"{place}/walks",
         f"{place}/policies",
         frozenset(decided_by_policies),
         sets[1],
-        lambda other: kept_results(storage, base, (sets[0], other), classes, selector, keeps_met=keeps_met),
+        lambda other: kept_results(storage, base, (sets[0], other), classes, selector, keeps_requests=keeps_requests),
     )
 
 
@@ -390,7 +396,7 @@ def _content(result: ClassResult) -> bytes | None:
         findings = result.findings()
         # `iter` with a sentinel: an empty chunk ends the findings.
         chunks = iter(lambda: list(islice(findings, _CHUNK)), [])
-        frames = list(map(msgspec.msgpack.encode, (result.totals, result.begins(), *chunks)))
+        frames = list(map(msgspec.msgpack.encode, (result.totals, result.divergence(), *chunks)))
     except UNKEEPABLE:
         return None
     return _framed(frames)
@@ -438,7 +444,7 @@ def _forget(storage: Storage, names: Iterable[str]) -> None:
         storage.remove(name)
     for group, alike in of_classes.items():
         # Kept requests are read at once, because the files may be removed later.
-        most, since = (MOST_MET, time.time()) if _MET in group else (MOST_SETS, used)
+        most, since = (MOST_REQUEST_SETS, time.time()) if _REQUESTS in group else (MOST_SETS, used)
         for name in _oldest(alike, most, since):
             storage.remove(name)
 

@@ -35,7 +35,7 @@ from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.kept_input import ROWS, UNKEEPABLE, block_of, met_request, rows_of
+from replay.pipeline.replay.kept_input import ROWS, UNKEEPABLE, block_of, mutated_request, rows_of
 from replay.pipeline.replay.traced_walk import Note, ObjectWalk, Trace, answer_of, digest, is_decided_alike
 from replay.world.namespace import namespace_key
 from replay.world.pod import RefusedPods
@@ -53,7 +53,7 @@ _RATIO = 10
 class _NotePlace(NamedTuple):
     """A `Note` whose row is at a position in a block."""
 
-    is_alone: bool
+    is_candidate_only: bool
     block: int
     number: int
     digest: bytes
@@ -260,7 +260,7 @@ class KeptWalks:
 
     def _is_decided_alike(self, note: _NotePlace) -> bool:
         row = self._row(note)
-        return row is not None and is_decided_alike(self._job, Note(note.is_alone, row, note.digest))
+        return row is not None and is_decided_alike(self._job, Note(note.is_candidate_only, row, note.digest))
 
     def _differs_in_nothing(self, note: _NotePlace) -> bool:
         """Return whether the differing policies decide alike or, if they do not, whether all policies together do."""
@@ -268,10 +268,12 @@ class KeptWalks:
         if row is None or difference is None:
             return False
         try:
-            met = met_request(row)
+            mutated = mutated_request(row)
         except msgspec.MsgspecError:
             return False
-        return difference.is_alike(met, self._job.cluster.at(met.request.record)) or self._is_decided_alike(note)
+        return difference.is_alike(mutated, self._job.cluster.at(mutated.request.record)) or self._is_decided_alike(
+            note
+        )
 
     def place(self, context: bytes) -> tuple[int, int]:
         """Return the place of a walk's kept requests. In this order each block is read once."""
@@ -315,7 +317,7 @@ class KeptWalks:
         self._rows.append(note.row)
         # The compressed size is known only when the block is full.
         self._size += len(note.row) // _RATIO
-        return _NotePlace(note.is_alone, len(self._blocks), len(self._rows) - 1, note.digest)
+        return _NotePlace(note.is_candidate_only, len(self._blocks), len(self._rows) - 1, note.digest)
 
     def _close_block(self) -> None:
         self._blocks.append(block_of(self._rows))
@@ -339,13 +341,13 @@ class WaveWalks:
         archive: KeptWalks,
         keys: Collection[str],
         context: WalkContext,
-        begins: Divergence,
+        divergence: Divergence,
         parts: int,
     ) -> None:
         """`parts` is the number of parts in which the wave is walked."""
         self._archive = archive
         self._walk_context = context
-        self._begins = begins
+        self._divergence = divergence
         self._owners: dict[str, bytes] = {}
         self._places: dict[tuple[str, ...], bytes] = {}
         self._keys = {object_place(key.split(BETWEEN), 1).identity: key for key in keys}
@@ -395,7 +397,7 @@ class WaveWalks:
             self._places[place] = digest(
                 shared_context, changes, self._collections(group, resource, namespace, *workspace)
             )
-        findings = self._begins.alone(self._begins.objects.get(key, ()))
+        findings = self._divergence.isolated_ends(self._divergence.objects.get(key, ()))
         return digest(key, self._places[place], sorted(findings.items(), key=itemgetter(0)))
 
     def _collections(self, group: str, resource: str, namespace: str, workspace: str = "") -> list[object]:
@@ -405,4 +407,8 @@ class WaveWalks:
             *by_place.get((group, resource, "", workspace), ()),
         ]
         seqs = sorted({each.record.seq for each in about})
-        return [seqs, [stops.get(seq) for seq in seqs], sorted(self._begins.alone(seqs).items(), key=itemgetter(0))]
+        return [
+            seqs,
+            [stops.get(seq) for seq in seqs],
+            sorted(self._divergence.isolated_ends(seqs).items(), key=itemgetter(0)),
+        ]

@@ -18,7 +18,7 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import MAX_GROUPS, CellKey, Example, OutcomeFinding, Summary
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
-from replay.pipeline.replay.kept_result import MetClass
+from replay.pipeline.replay.kept_result import KeptClass
 from replay.pipeline.replay.replayer import Line, Pending
 from replay.pipeline.replay.spool import (
     NOTHING,
@@ -64,9 +64,9 @@ def class_results(results: Sequence[PartResult], unread: Unread) -> dict[CoarseC
     return _combined(pieces, unread)
 
 
-def met_classes(
+def kept_classes(
     results: Sequence[PartResult], unread: Unread, classes: Iterable[CoarseClass]
-) -> dict[CoarseClass, MetClass]:
+) -> dict[CoarseClass, KeptClass]:
     """Return the requests of each class that reached the validating phase.
 
     Classes that cannot be kept completely are left out.
@@ -75,12 +75,12 @@ def met_classes(
     places: dict[CoarseClass, list[tuple[Path, int, int]]] = {}
     incomplete = set()
     for result in results:
-        for requests, blocks in result.met.items():
+        for requests, blocks in result.kept_requests.items():
             if blocks is None:
                 incomplete.add(requests)
             places.setdefault(requests, []).extend((result.spool, *block) for block in blocks or ())
     return {
-        requests: MetClass(settled.get(requests, NOTHING), read_blocks(places.get(requests, ())))
+        requests: KeptClass(settled.get(requests, NOTHING), read_blocks(places.get(requests, ())))
         for requests in classes
         if requests not in incomplete
     }
@@ -102,7 +102,7 @@ def _combined(
         results_of_class[requests] = ClassResult(
             totals,
             read_findings([(path, piece.findings) for path, piece in of_class]),
-            partial(read_divergence, [(path, piece.begins) for path, piece in of_class]),
+            partial(read_divergence, [(path, piece.divergence) for path, piece in of_class]),
         )
     for *columns, count in unread:
         result = results_of_class.setdefault(CoarseClass(*columns), NOTHING._replace(totals=Totals()))
@@ -124,13 +124,13 @@ def joined(one: ClassResult, other: ClassResult) -> ClassResult:
     def findings() -> Iterator[Pending]:
         return heapq.merge(one.findings(), other.findings(), key=lambda pending: pending.place)
 
-    def begins() -> Divergence:
+    def divergence() -> Divergence:
         beginning = Divergence()
-        beginning.add(one.begins())
-        beginning.add(other.begins())
+        beginning.add(one.divergence())
+        beginning.add(other.divergence())
         return beginning
 
-    return ClassResult(totals, findings, begins)
+    return ClassResult(totals, findings, divergence)
 
 
 def corrected(earlier: ClassResult, removed: ClassResult, added: ClassResult) -> ClassResult | None:
@@ -156,12 +156,12 @@ def corrected(earlier: ClassResult, removed: ClassResult, added: ClassResult) ->
         kept = (pending for pending in earlier.findings() if pending.place not in places)
         return heapq.merge(kept, added.findings(), key=lambda pending: pending.place)
 
-    def begins() -> Divergence:
-        beginning = earlier.begins().without(removed.begins())
-        beginning.add(added.begins())
+    def divergence() -> Divergence:
+        beginning = earlier.divergence().without(removed.divergence())
+        beginning.add(added.divergence())
         return beginning
 
-    return ClassResult(totals, findings, begins)
+    return ClassResult(totals, findings, divergence)
 
 
 def merge(
@@ -242,7 +242,7 @@ def _ended(line: Line, world: World) -> bytes:
     """Return a line with the end of its request, which is known only after the walks."""
     consequence, causing_request = world.consequence(line.place), world.causing_request(line.place)
     root = line.root and causing_request is None
-    told = world.told.get(line.place)
+    told = world.shown_ends.get(line.place)
     if consequence is None or (told is not None and told.cause == Cause.UNKNOWN):
         return ended_line(line.line, Ending(told or line.result, root=root))
     follows = causing_request.audit_id if causing_request is not None else ""

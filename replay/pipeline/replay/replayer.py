@@ -38,8 +38,8 @@ from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.outcome_line import outcome_line
-from replay.world.decide import MetRequest
-from replay.world.gate import NOT_LET_IN, OPEN, Gate
+from replay.world.decide import MutatedRequest
+from replay.world.gate import OPEN, REFUSED_BY_AUTHORIZERS, Gate
 from replay.world.result import UNKNOWN, Cause, IsolatedEnd, RequestEnd, answered
 from replay.world.server.answer import denied
 from replay.world.validation import PatchRules, may_break, touches_metadata
@@ -64,11 +64,11 @@ def outside_kcp(record: RequestRecord) -> DecidedIn:
 
 Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
 """A function that returns the decisions of the baseline and of the candidate, in this order."""
-Keep = Callable[[ReplayRequest, Lister], tuple[Sequence[Decision], MetRequest | None]]
+Keep = Callable[[ReplayRequest, Lister], tuple[Sequence[Decision], MutatedRequest | None]]
 """A `Decide` that also returns the input of `DecideAgain`, or None if it is not known."""
-DecideAgain = Callable[[MetRequest, Lister], Sequence[Decision]]
+DecideAgain = Callable[[MutatedRequest, Lister], Sequence[Decision]]
 """A `Decide` for a request whose result of the mutating phases is known."""
-DecideDifference = Callable[[MetRequest, Lister], Sequence[Decision] | None]
+DecideDifference = Callable[[MutatedRequest, Lister], Sequence[Decision] | None]
 """The same, with the decision of an earlier candidate in second place. None if both candidates decide alike."""
 
 
@@ -97,20 +97,20 @@ class ClassOutcomes(Struct):
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
     findings: list[Pending] = field(default_factory=list)
-    begins: Divergence = field(default_factory=Divergence)
+    divergence: Divergence = field(default_factory=Divergence)
 
 
 class PartOutcomes(Struct):
     """The results of one part, in log order within each object.
 
-    `lines` are those of `--outcomes`. `met` are the requests that reached the validating phase, if they are kept.
+    `lines` are those of `--outcomes`. `mutated` are the requests that reached the validating phase, if they are kept.
     `settled` then has the results of all others.
     """
 
     classes: dict[CoarseClass, ClassOutcomes] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
     settled: dict[CoarseClass, ClassOutcomes] = field(default_factory=dict)
-    met: dict[CoarseClass, KeptBlocks] = field(default_factory=dict)
+    kept_requests: dict[CoarseClass, KeptBlocks] = field(default_factory=dict)
 
     def outcomes_for(self, record: RequestRecord, *, is_settled: bool = False) -> ClassOutcomes:
         """Return the results of a record's class."""
@@ -121,12 +121,12 @@ class PartOutcomes(Struct):
             outcomes = results[requests] = ClassOutcomes()
         return outcomes
 
-    def keep(self, record: RequestRecord, met: MetRequest | None) -> None:
+    def keep(self, record: RequestRecord, mutated: MutatedRequest | None) -> None:
         """Keep a request that reached the validating phase. None stands for one that cannot be kept."""
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
-        if requests not in self.met:
-            self.met[requests] = KeptBlocks()
-        self.met[requests].add(met)
+        if requests not in self.kept_requests:
+            self.kept_requests[requests] = KeptBlocks()
+        self.kept_requests[requests].add(mutated)
 
 
 class Replayer(Struct, frozen=True, dict=True):
@@ -165,23 +165,23 @@ class Replayer(Struct, frozen=True, dict=True):
                 self._count(request, decisions, outcomes, part)
         return part
 
-    def replay_again(self, met_requests: Iterable[MetRequest], decide: DecideAgain) -> PartOutcomes:
+    def replay_again(self, mutated_requests: Iterable[MutatedRequest], decide: DecideAgain) -> PartOutcomes:
         """Return the outcomes of kept requests, decided from the result of their mutating phases."""
         part = PartOutcomes()
-        for met in met_requests:
-            request = met.request
-            decisions = as_far_as_reached(request, decide(met, self.cluster.at(request.record)))
+        for mutated in mutated_requests:
+            request = mutated.request
+            decisions = as_far_as_reached(request, decide(mutated, self.cluster.at(request.record)))
             self._count(request, decisions, part.outcomes_for(request.record), part)
         return part
 
     def replay_difference(
-        self, met_requests: Iterable[MetRequest], decide: DecideDifference
+        self, mutated_requests: Iterable[MutatedRequest], decide: DecideDifference
     ) -> tuple[PartOutcomes, PartOutcomes]:
         """Replay the requests that an earlier candidate decides otherwise, with this candidate and with that one."""
         part, earlier_part = PartOutcomes(), PartOutcomes()
-        for met in met_requests:
-            request = met.request
-            decisions = decide(met, self.cluster.at(request.record))
+        for mutated in mutated_requests:
+            request = mutated.request
+            decisions = decide(mutated, self.cluster.at(request.record))
             if decisions is not None:
                 current, earlier, candidate = as_far_as_reached(request, decisions)
                 self._count(request, (current, earlier), earlier_part.outcomes_for(request.record), earlier_part)
@@ -211,7 +211,7 @@ class Replayer(Struct, frozen=True, dict=True):
                 part.lines.append(_line(LogPosition(record.seq, 0), outcome, record))
 
     def _gated(self, record: RequestRecord, decision: Decision) -> Decision:
-        return ADMITTED if record.seq in self.gate.let_in else self.gate.candidate(record.seq, decision)
+        return ADMITTED if record.seq in self.gate.newly_allowed else self.gate.candidate(record.seq, decision)
 
     def unread_line(self, record: RequestRecord) -> Line:
         """Return the line of a request outside admission."""
@@ -246,8 +246,8 @@ class Replayer(Struct, frozen=True, dict=True):
             return self.decisions(request), part.outcomes_for(record)
         if request.reached is Reached.FAILED_BEFORE:
             return self._mutations_alone(request), part.outcomes_for(record, is_settled=True)
-        decisions, met = self.keep(request, self.cluster.at(record))
-        part.keep(record, met)
+        decisions, mutated = self.keep(request, self.cluster.at(record))
+        part.keep(record, mutated)
         return as_far_as_reached(request, decisions), part.outcomes_for(record)
 
     def _count(
@@ -270,7 +270,7 @@ class Replayer(Struct, frozen=True, dict=True):
                 in_any_order=bool(record.workspace),
             )
         if record.seq in self.gate.refused:
-            candidate = NOT_LET_IN
+            candidate = REFUSED_BY_AUTHORIZERS
         outcome = self._outcome(request, current, candidate, redactor)
         place = LogPosition(record.seq, request.item)
         outcomes.summary.count(outcome)
@@ -284,7 +284,7 @@ class Replayer(Struct, frozen=True, dict=True):
         if outcome.outcome in STORING:
             ends = self.ends(request, outcome.outcome, (current, candidate))
             about = stored_subject(record, subject(attributes))
-            outcomes.begins.find(record.seq, about, record.audit_id, ends)
+            outcomes.divergence.add_finding(record.seq, about, record.audit_id, ends)
         if self.with_lines:
             part.lines.append(_line(place, outcome, record))
 
@@ -315,7 +315,7 @@ class Replayer(Struct, frozen=True, dict=True):
 
     def decisions(self, request: ReplayRequest) -> list[Decision]:
         """Return both sets' decisions about a request, as far as it got."""
-        if request.record.seq in self.gate.let_in:  # it never reached admission in the log
+        if request.record.seq in self.gate.newly_allowed:  # it never reached admission in the log
             return [NOT_REACHED, self.decide(request, self.cluster.at(request.record))[1]]
         if request.reached is Reached.FAILED_BEFORE:
             return self._mutations_alone(request)
@@ -332,7 +332,7 @@ class Replayer(Struct, frozen=True, dict=True):
     def _outcome(self, request: ReplayRequest, current: Decision, candidate: Decision, redactor: Redactor) -> Outcome:
         record, attributes = request.record, request.attributes
         # Policies are not evaluated for a request that the authorizers deny.
-        kind = OutcomeKind.UNCHANGED if candidate is NOT_LET_IN else outcome_kind(current, candidate)
+        kind = OutcomeKind.UNCHANGED if candidate is REFUSED_BY_AUTHORIZERS else outcome_kind(current, candidate)
         is_found = kind is not OutcomeKind.UNCHANGED
         # Redaction takes time, so decisions that are not shown are left as they are.
         is_told = self.with_lines or is_found or current.webhooks or candidate.webhooks
@@ -387,10 +387,12 @@ def _paths(*patches: Sequence[JSON]) -> tuple[str, ...]:
 
 
 def _line(place: LogPosition, outcome: Outcome, record: RequestRecord) -> Line:
-    return Line(place, outcome_line(outcome), alone(outcome, record), outcome.outcome is not OutcomeKind.UNCHANGED)
+    return Line(
+        place, outcome_line(outcome), isolated_end(outcome, record), outcome.outcome is not OutcomeKind.UNCHANGED
+    )
 
 
-def alone(outcome: Outcome, record: RequestRecord) -> RequestEnd:
+def isolated_end(outcome: Outcome, record: RequestRecord) -> RequestEnd:
     """Return how a request ends if no earlier one ends differently."""
     if outcome.outcome is OutcomeKind.NEWLY_DENIED:
         return denied(outcome.candidate)

@@ -100,9 +100,9 @@ class Server:
         return self.chain
 
     @cached_property
-    def alone(self) -> Decider:
+    def candidate_chain(self) -> Decider:
         """The candidate's policies with an empty baseline."""
-        return self.chain_of(_alone(self._job.distinct_sets))
+        return self.chain_of(_without_baseline(self._job.distinct_sets))
 
     def where(self, record: RequestRecord) -> DecidedIn:
         """Return the kcp workspaces of a request, none outside kcp."""
@@ -186,7 +186,7 @@ def _looked_up(sets: Sequence[ManifestSet], discovery: Discovery) -> set[str]:
     return {f"{resource.resource}.{resource.group}".removesuffix(".") for resource in resources}
 
 
-def _alone(sets: Sets) -> Sets:
+def _without_baseline(sets: Sets) -> Sets:
     # The baseline's objects stay. They are part of the cluster and deny nothing.
     return ManifestSet(objects=sets[0].objects), sets[1]
 
@@ -200,10 +200,10 @@ class ChangingServer(Server):
         return self._timed(self._sets_without)
 
     @cached_property
-    def alone(self) -> TimedChain:
-        """See `Server.alone`."""
+    def candidate_chain(self) -> TimedChain:
+        """See `Server.candidate_chain`."""
         whole = self._job.distinct_sets
-        return self._timed(lambda names: (_alone(whole)[0], self._sets_without(names)[1]))
+        return self._timed(lambda names: (_without_baseline(whole)[0], self._sets_without(names)[1]))
 
     def _timed(self, sets: Callable[[frozenset[Name]], Sets]) -> TimedChain:
         job = self._job
@@ -260,8 +260,8 @@ class Shard(Server):
         return self._chain(lambda sets: sets)
 
     @cached_property
-    def alone(self) -> ShardChain:
-        """See `Server.alone`."""
+    def candidate_chain(self) -> ShardChain:
+        """See `Server.candidate_chain`."""
         return self._chain(lambda sets: (ManifestSet(), sets[1]))
 
     def _chain(self, chosen: Callable[[Sets], Sets]) -> ShardChain:

@@ -35,18 +35,18 @@ class Totals(Tally):
 class ClassPiece(NamedTuple):
     """The results of a part for a class: totals, and offsets of the rest in its file.
 
-    At `begins` is a `Divergence`. From `findings` on are chunks of findings that end with an empty one.
+    At `divergence` is a `Divergence`. From `findings` on are chunks of findings that end with an empty one.
     """
 
     totals: Totals
-    begins: int
+    divergence: int
     findings: int
 
 
 class PartResult(NamedTuple):
     """Result of a worker: the pieces of each class of requests, and their file.
 
-    Chunks of `--outcomes` begin at `lines`. `met` are the requests that are kept as they reached the validating phase,
+    Chunks of `--outcomes` begin at `lines`. `mutated` are the requests that are kept as they reached the validating phase,
     by the positions of their blocks in the file. They are None for a class that cannot be kept completely. `settled`
     are then the pieces of all other requests.
     """
@@ -55,7 +55,7 @@ class PartResult(NamedTuple):
     spool: Path
     lines: int
     settled: dict[CoarseClass, ClassPiece] = {}  # noqa: RUF012 - it is never changed
-    met: dict[CoarseClass, list[tuple[int, int]] | None] = {}  # noqa: RUF012
+    kept_requests: dict[CoarseClass, list[tuple[int, int]] | None] = {}  # noqa: RUF012
     removed: dict[CoarseClass, ClassPiece] = {}  # noqa: RUF012
     """The results with an earlier candidate, if only the requests of `classes` with another decision are replayed."""
 
@@ -65,13 +65,13 @@ def spooled(outcomes: PartOutcomes, path: Path, earlier: PartOutcomes | None = N
     with path.open("wb") as file:
         classes, settled = _pieces(outcomes.classes, file), _pieces(outcomes.settled, file)
         removed = _pieces(earlier.classes, file) if earlier is not None else {}
-        met: dict[CoarseClass, list[tuple[int, int]] | None] = {}
-        for requests, kept in outcomes.met.items():
+        mutated: dict[CoarseClass, list[tuple[int, int]] | None] = {}
+        for requests, kept in outcomes.kept_requests.items():
             blocks = kept.take()
-            met[requests] = None if blocks is None else [(file.tell(), file.write(block)) for block in blocks]
+            mutated[requests] = None if blocks is None else [(file.tell(), file.write(block)) for block in blocks]
         lines = file.tell()
         _dump(sorted(outcomes.lines, key=lambda line: line[0]), file)
-    return PartResult(classes, path, lines, settled, met, removed)
+    return PartResult(classes, path, lines, settled, mutated, removed)
 
 
 def _pieces(classes: Mapping[CoarseClass, ClassOutcomes], file: BinaryIO) -> dict[CoarseClass, ClassPiece]:
@@ -79,9 +79,9 @@ def _pieces(classes: Mapping[CoarseClass, ClassOutcomes], file: BinaryIO) -> dic
     pieces = {}
     for requests, findings in classes.items():
         findings.findings.sort(key=lambda pending: pending.place)
-        begins = file.tell()
-        pickle.dump(findings.begins, file, pickle.HIGHEST_PROTOCOL)
-        pieces[requests] = ClassPiece(Totals(findings.summary, findings.fidelity), begins, file.tell())
+        divergence = file.tell()
+        pickle.dump(findings.divergence, file, pickle.HIGHEST_PROTOCOL)
+        pieces[requests] = ClassPiece(Totals(findings.summary, findings.fidelity), divergence, file.tell())
         _dump(findings.findings, file)
     return pieces
 
@@ -144,7 +144,7 @@ class ClassResult(NamedTuple):
 
     totals: Totals
     findings: Callable[[], Iterator[Pending]]
-    begins: Callable[[], Divergence]
+    divergence: Callable[[], Divergence]
 
 
 NOTHING = ClassResult(Totals(), lambda: iter(()), Divergence)

@@ -17,9 +17,9 @@ from replay.admission.webhook.plugin import Backends
 from replay.kube.lister import Lister
 from replay.matching.coarse import Classed, CoarseClass
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.kept_input import UNKEEPABLE, kept_row, met_request
+from replay.pipeline.replay.kept_input import UNKEEPABLE, kept_row, mutated_request
 from replay.reconstruct.request import ReplayRequest
-from replay.world.decide import decide_again, decide_keeping
+from replay.world.decide import decide_again, decide_and_keep
 from replay.world.judge import Judge
 from replay.world.timeline import OwnerChange
 from replay.world.walk import WalkResult
@@ -48,10 +48,10 @@ class Trace(NamedTuple):
 class Note(NamedTuple):
     """A request that a walk had decided, as a row of `kept_input`, with a digest of the decisions.
 
-    `is_alone` marks an evaluation of the candidate's policies alone.
+    `is_candidate_only` marks an evaluation of the candidate's policies alone.
     """
 
-    is_alone: bool
+    is_candidate_only: bool
     row: bytes
     digest: bytes
 
@@ -92,11 +92,11 @@ class Tracer:
     def __init__(self, job: Job, owners: Mapping[str, Sequence[OwnerChange]]) -> None:
         """Wrap the judge of a job.
 
-        INVARIANT: every decision of a judge comes by `decide` or `decide_alone`, and every mutated object by
+        INVARIANT: every decision of a judge comes by `decide` or `decide_candidate`, and every mutated object by
         `backends`.
         """
         self._job = job
-        self._judge = judge = job.judging(self._decide, self._decide_alone)
+        self._judge = judge = job.judging(self._decide, self._decide_candidate)
         self._notes: list[Note] | None = []
         self._decided: set[_Columns] = set()
         self._answers: set[tuple[str, _Columns, frozenset[Place], bool]] = set()
@@ -127,24 +127,28 @@ class Tracer:
         return trace, uids, notes
 
     def _decide(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
-        return self._noted(request, lister, is_alone=False)
+        return self._noted(request, lister, is_candidate_only=False)
 
-    def _decide_alone(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
-        return self._noted(replace(request, otherwise=None), lister, is_alone=True)
+    def _decide_candidate(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
+        return self._noted(replace(request, otherwise=None), lister, is_candidate_only=True)
 
-    def _noted(self, request: ReplayRequest, lister: Lister, *, is_alone: bool) -> Sequence[Decision]:
+    def _noted(self, request: ReplayRequest, lister: Lister, *, is_candidate_only: bool) -> Sequence[Decision]:
         self._decided.add(_columns(request.record))
         job = self._job
-        chain = job.server.alone if is_alone else job.server.chain
-        if not job.keeps_met or not isinstance(chain, Chain):
+        chain = job.server.candidate_chain if is_candidate_only else job.server.chain
+        if not job.keeps_requests or not isinstance(chain, Chain):
             self._notes = None
-            return job.judge.decide_alone(request, lister) if is_alone else job.replayer.decide(request, lister)
-        decisions, met = decide_keeping(chain, request, lister)
+            return (
+                job.judge.decide_candidate(request, lister)
+                if is_candidate_only
+                else job.replayer.decide(request, lister)
+            )
+        decisions, mutated = decide_and_keep(chain, request, lister)
         # Only lookups in the log can be repeated later, not those among objects of this candidate.
         is_of_log = lister == job.cluster.at(request.record)
         try:
-            if self._notes is not None and met is not None and is_of_log:
-                self._notes.append(Note(is_alone, kept_row(met), _digest_of(decisions)))
+            if self._notes is not None and mutated is not None and is_of_log:
+                self._notes.append(Note(is_candidate_only, kept_row(mutated), _digest_of(decisions)))
                 return decisions
         except UNKEEPABLE:
             pass
@@ -178,14 +182,14 @@ def _columns(record: Classed) -> _Columns:
 
 def is_decided_alike(job: Job, note: Note) -> bool:
     """Return whether the sets of a job decide about a request as those of the note did."""
-    chain = job.server.alone if note.is_alone else job.server.chain
-    if not job.keeps_met or not isinstance(chain, Chain):
+    chain = job.server.candidate_chain if note.is_candidate_only else job.server.chain
+    if not job.keeps_requests or not isinstance(chain, Chain):
         return False
     try:
-        met = met_request(note.row)
+        mutated = mutated_request(note.row)
     except msgspec.MsgspecError:
         return False
-    return _digest_of(decide_again(chain, met, job.cluster.at(met.request.record))) == note.digest
+    return _digest_of(decide_again(chain, mutated, job.cluster.at(mutated.request.record))) == note.digest
 
 
 def _digest_of(decisions: Sequence[Decision]) -> bytes:

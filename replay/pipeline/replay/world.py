@@ -90,9 +90,9 @@ class World(Struct):
     """Lines of empty collections that end differently. No other line shows them."""
     forbidden: frozenset[int] = frozenset()
     """The numbers of the requests that the candidate's authorizers deny."""
-    still: Counter[str] = field(default_factory=Counter)
+    denied_in_both: Counter[str] = field(default_factory=Counter)
     """The numbers of requests for an owner (by UID) that were denied in the log and under the candidate alike."""
-    told: dict[LogPosition, RequestEnd] = field(default_factory=dict)
+    shown_ends: dict[LogPosition, RequestEnd] = field(default_factory=dict)
     """Ends that `--outcomes` shows instead, for requests whose object may differ since before the log."""
 
     def consequence(self, place: LogPosition) -> Consequence | None:
@@ -108,7 +108,7 @@ class World(Struct):
         consequence = self.consequence(place)
         return consequence.follows if consequence is not None else None
 
-    def is_told_of_nothing(self, collection: DeletedCollection) -> bool:
+    def differs_without_items(self, collection: DeletedCollection) -> bool:
         """Return whether an empty collection ends differently."""
         consequence = self.collections.get(collection.record.seq)
         return consequence is not None and consequence.differs and not collection.names and not collection.is_refused
@@ -116,7 +116,7 @@ class World(Struct):
     @property
     def facts(self) -> WorldFacts:
         """Return the counts for a report."""
-        return WorldFacts.from_consequences(self.ends.values(), self.refused, self.still.values())
+        return WorldFacts.from_consequences(self.ends.values(), self.refused, self.denied_in_both.values())
 
     def put(self, place: LogPosition, consequence: Consequence) -> None:
         """Set the consequence of a request."""
@@ -147,7 +147,7 @@ class Wave(Struct, frozen=True):
 
     keys: frozenset[str]
     context: WalkContext
-    begins: Divergence
+    divergence: Divergence
     ownership: Ownership | None = None
     """Owners of objects whose owners may differ."""
 
@@ -165,12 +165,14 @@ class Wave(Struct, frozen=True):
         for key, number in part_of.items():
             keys_of_part.setdefault(number, []).append(key)
         # A collection request may meet objects of every part.
-        collections = self.begins.alone(each.record.seq for each in self.context.collections.all)
+        collections = self.divergence.isolated_ends(each.record.seq for each in self.context.collections.all)
         portions = []
         for part in parts:
             if keys := keys_of_part.get(part.number):
                 identities = sorted(places[key].identity for key in keys)
-                findings = self.begins.alone(seq for key in keys for seq in self.begins.objects.get(key, ()))
+                findings = self.divergence.isolated_ends(
+                    seq for key in keys for seq in self.divergence.objects.get(key, ())
+                )
                 portions.append(Portion(part, identities, {**collections, **findings}, owned.get(part.number, {})))
         return portions
 
@@ -204,7 +206,7 @@ class Walk(NamedTuple):
         tracer = Tracer(job, self.context.owners) if self.is_traced else None
         judge, owners = (tracer.judge, tracer.owners) if tracer is not None else (job.judge, self.context.owners)
         context = replace(self.context, findings=portion.findings, owned=portion.owned, owners=owners)
-        walker = Walker(job.reconstructor, judge, job.request_adapter, context, earlier=job.before_log)
+        walker = Walker(job.reconstructor, judge, job.request_adapter, context, before_log=job.before_log)
         shared: dict[Consequence, Consequence] = {}
         walks = []
         for identity, records in portion.part.writes(portion.identities):
@@ -216,7 +218,7 @@ class Walk(NamedTuple):
 
     def _named(self, first: RequestRecord, walked: WalkResult, shared: dict[Consequence, Consequence]) -> WalkResult:
         """Return the result of an object, under the names that others use."""
-        named = WalkResult(told=walked.told, refused=walked.refused)
+        named = WalkResult(shown_ends=walked.shown_ends, refused=walked.refused)
         named.consequences = [(place, shared.setdefault(each, each)) for place, each in walked.consequences]
         if walked.changes and first.resource == "namespaces" and not first.api_group:
             named.namespaces[namespace_key(first.name, first.workspace)] = walked.changes
@@ -230,7 +232,7 @@ class Walk(NamedTuple):
 def world_of(
     answers: LogAnswers,
     worker_pool: WorkerPool[Job],
-    begins: Divergence,
+    divergence: Divergence,
     progress: Progress,
     archive: KeptWalks | None = None,
 ) -> World:
@@ -240,26 +242,26 @@ def world_of(
     """
     job, store = worker_pool.job, answers.store
     gated = gated_objects(store, job.gate)
-    begins.concern(gated.keys)
-    if not begins.objects:
+    divergence.add_objects(gated.keys)
+    if not divergence.objects:
         return World(forbidden=job.gate.refused)
-    collections = followed_collections(answers.collections_with(job.gate), job, begins.numbers)
+    collections = followed_collections(answers.collections_with(job.gate), job, divergence.numbers)
     context = WalkContext(
         collections,
         refused_writes=job.gate.refused,
-        let_in=job.gate.let_in,
+        newly_allowed=job.gate.newly_allowed,
         unknown=job.gate.unknown,
         unnamed_creations=gated.unnamed_creations,
         kinds=looked_up_kinds(job),
     )
     refused = [each for each in collections.all if each.record.seq in job.gate.refused]
-    begins.concern(key for each in refused for key in _deleted_keys(each))
-    first = Wave(in_collections(store, collections, {}) | begins.objects.keys(), context, begins)
+    divergence.add_objects(key for each in refused for key in _deleted_keys(each))
+    first = Wave(in_collections(store, collections, {}) | divergence.objects.keys(), context, divergence)
     world = _followed(_Stage(answers, worker_pool, progress, World(), archive), first)
     if stops := world.first_denials:
         # The objects that a collection leaves, because it stops early, are known only now.
         keys = first.keys | in_collections(store, collections, stops)
-        again = Wave(keys, replace(context, first_denials=stops), begins)
+        again = Wave(keys, replace(context, first_denials=stops), divergence)
         world = _followed(_Stage(answers, worker_pool, progress, World(), archive), again)
     world.forbidden = job.gate.refused
     _retried(store, world)
@@ -267,7 +269,7 @@ def world_of(
     store.rest()  # the merge needs its memory
     if job.with_lines:
         world.lines = [
-            job.replayer.unread_line(each.record) for each in collections.all if world.is_told_of_nothing(each)
+            job.replayer.unread_line(each.record) for each in collections.all if world.differs_without_items(each)
         ]
     return world
 
@@ -284,14 +286,14 @@ def _followed(stage: _Stage, first: Wave) -> World:
     context, keys = first.context, first.keys
     own = _of_kinds(keys, {("", "namespaces")})
     if own:
-        context = replace(context, namespaces=stage.run(Wave(own, context, first.begins)).namespaces)
+        context = replace(context, namespaces=stage.run(Wave(own, context, first.divergence)).namespaces)
         keys |= frozenset(in_namespaces(stage.store, context.namespaces))
     if looked_up := _of_kinds(keys, context.kinds.keys() - {("", "namespaces")}):
-        changes = stage.run(Wave(looked_up, context, first.begins)).objects
+        changes = stage.run(Wave(looked_up, context, first.divergence)).objects
         context = replace(context, objects=LookupsInTime(changes, searched_namespaces(stage.worker_pool.job)))
         keys |= dependent(stage.store, stage.worker_pool.job, changes)
     stage.store.rest()  # there are few queries between waves
-    _spread(stage, Wave(keys - own, context, first.begins))
+    _spread(stage, Wave(keys - own, context, first.divergence))
     return stage.world
 
 
@@ -315,14 +317,14 @@ def _spread(stage: _Stage, first: Wave) -> None:
         now = frozenset(keys - walked - ownership.deeper(keys, depth))
         walked |= now
         context = replace(first.context, owners=owners, owner_uids=owning)
-        changes = stage.run(Wave(now, context, first.begins, ownership)).owners
+        changes = stage.run(Wave(now, context, first.divergence, ownership)).owners
         owners.update(changes)
         keys |= ownership.owned_by(changes)
     if stage.worker_pool.job.with_lines:
         # Only `--outcomes` shows what objects from before the log change.
         older = frozenset(str(row[0]) for row in stage.store.query("older").iter_rows())
         context = replace(first.context, owners=owners, owner_uids=owning, differs_only_before_log=True)
-        stage.run(Wave(older - walked, context, first.begins, ownership))
+        stage.run(Wave(older - walked, context, first.divergence, ownership))
 
 
 class _Stage(Struct, frozen=True):
@@ -350,7 +352,7 @@ class _Stage(Struct, frozen=True):
             for walk in walks:
                 walked = walk.walked
                 self.world.add((place, self.shared.setdefault(each, each)) for place, each in walked.consequences)
-                self.world.told.update(walked.told)
+                self.world.shown_ends.update(walked.shown_ends)
                 changes.refused += walked.refused
                 changes.namespaces |= walked.namespaces
                 changes.objects |= walked.objects
@@ -366,7 +368,7 @@ class _Stage(Struct, frozen=True):
             yield from self._walk(wave)
             return
         parts = 1 if wave.is_walked_here else self.store.parts
-        walks = WaveWalks(self.archive, wave.keys, wave.context, wave.begins, parts)
+        walks = WaveWalks(self.archive, wave.keys, wave.context, wave.divergence, parts)
         rest = replace(wave, keys=walks.missing)
         with closing(self._walk(rest, is_traced=True)) as missing:
             # The new walks come in the order of the saved ones only if both are split alike.
@@ -409,7 +411,7 @@ def _count_denied_in_both(store: Store, world: World) -> None:
             continue
         consequence = world.ends.get(seq)
         if consequence is None or not (consequence.differs or consequence.repetitions):
-            world.still[owner] += 1
+            world.denied_in_both[owner] += 1
 
 
 def _retried(store: Store, world: World) -> None:

@@ -67,12 +67,14 @@ class Enforcement(Struct, frozen=True):
 def worlds_of(
     store: Store,
     worker_pools: Mapping[EffectSide, WorkerPool[Job]],
-    begins: Mapping[PeriodSide, Divergence],
+    divergence: Mapping[PeriodSide, Divergence],
     progress: Progress,
 ) -> dict[PeriodSide, World]:
     """Return the consequences of each side. The pool's job has the enforced policies as candidate."""
     answers = LogAnswers(store)
-    return {where: world_of(answers, worker_pools[where[1]], begins[where], progress) for where in sorted(begins)}
+    return {
+        where: world_of(answers, worker_pools[where[1]], divergence[where], progress) for where in sorted(divergence)
+    }
 
 
 def bound_to_deny(manifests: ManifestSet, names: Collection[str]) -> ManifestSet:

@@ -96,14 +96,14 @@ class FileAgreement(Tally):
 class WeeklyPart(Tally):
     """The counts of one part of the log. Merging is commutative.
 
-    `undecided` counts requests by period and set. `gaps` and `witnesses` are of the last period alone. `begins` are the
+    `undecided` counts requests by period and set. `gaps` and `witnesses` are of the last period alone. `divergence` are the
     requests from which each enforced set diverges. `would_deny` keeps the new denials one by one until the consequences
     are known.
     """
 
     effects: EffectCounts = field(default_factory=EffectCounts)
     would_deny: dict[EffectKey, list[tuple[LogPosition, EffectCell]]] = field(default_factory=dict)
-    begins: dict[PeriodSide, Divergence] = field(default_factory=dict)
+    divergence: dict[PeriodSide, Divergence] = field(default_factory=dict)
     undecided: Counter[tuple[int, EffectSide]] = field(default_factory=Counter)
     gaps: Counter[Gap] = field(default_factory=Counter)
     not_reached: Counter[str] = field(default_factory=Counter)
@@ -222,12 +222,12 @@ class WeeklyTask(Struct, frozen=True):
         about = stored_subject(record, subject(request.attributes))
         kind = outcome_kind(current, candidate)
         if self.enforcement.candidate and kind in STORING:
-            begins = part.begins.setdefault((position, EffectSide.CANDIDATE), Divergence())
-            begins.find(record.seq, about, record.audit_id, job.replayer.ends(request, kind, decisions))
+            divergence = part.divergence.setdefault((position, EffectSide.CANDIDATE), Divergence())
+            divergence.add_finding(record.seq, about, record.audit_id, job.replayer.ends(request, kind, decisions))
         trial = self.enforcement.trial.get(job.server.where(record).policies)
         if trial and not current.denials and any(each.policy in trial for each in effects_of(current)):
-            begins = part.begins.setdefault((position, EffectSide.CURRENT), Divergence())
-            begins.find(record.seq, about, record.audit_id)
+            divergence = part.divergence.setdefault((position, EffectSide.CURRENT), Divergence())
+            divergence.add_finding(record.seq, about, record.audit_id)
 
 
 def _home(decided_in: DecidedIn, side: EffectSide) -> str:

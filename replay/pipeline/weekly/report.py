@@ -135,7 +135,7 @@ def _replayed(store: Store, job: Job, task: WeeklyTask, options: Options, progre
         for part in worker_pool.run(task, [store.part(number) for number in range(store.parts)], progress):
             part_sum.add(part)
         worker_pools = {EffectSide.CANDIDATE: worker_pool, EffectSide.CURRENT: trial}
-        part_sum.count_new_denials(worlds_of(store, worker_pools, part_sum.begins, progress), task.step)
+        part_sum.count_new_denials(worlds_of(store, worker_pools, part_sum.divergence, progress), task.step)
     return part_sum
 
 

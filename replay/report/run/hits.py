@@ -70,7 +70,7 @@ def hit_values(result: RunResult) -> Iterator[dict[str, Any]]:
             "resources": sorted(hit.resources),
             "users": sorted(hit.users),
             "requests": hit.requests,
-            "alone": hit.alone,
+            "alone": hit.sole,
             "follow": hit.follows,
             "first": timestamp(hit.first),
             "last": timestamp(hit.last),

@@ -71,15 +71,17 @@ def object_in(step: WorldStep, state: State) -> Known | Missing:
     return step.old if state is None else content(state)
 
 
-def places(alone: IsolatedEnd | None) -> frozenset[Place]:
+def mutated_places(isolated_end: IsolatedEnd | None) -> frozenset[Place]:
     """Return the places that the candidate's mutations change."""
-    paths = () if alone is None else alone.paths
+    paths = () if isolated_end is None else isolated_end.paths
     return changed_places("object", ({"path": path} for path in paths))
 
 
 def mutated_later(step: WorldStep) -> DeferredObject:
     """Return what remains after a write that the candidate mutates differently."""
-    return DeferredObject(lambda: after_write(step.old, step.exchange, known_or_missing(step.new)), places(step.alone))
+    return DeferredObject(
+        lambda: after_write(step.old, step.exchange, known_or_missing(step.new)), mutated_places(step.isolated_end)
+    )
 
 
 def left_by_unseen_write(step: WorldStep, state: State) -> Known | Missing:

@@ -34,7 +34,7 @@ class SameWorld:
     def answers(self, step: WorldStep) -> Iterator[ServerAnswer]:
         """Yield the possible answers."""
         log = step.logged
-        if step.alone is not None or step.is_undetermined:
+        if step.isolated_end is not None or step.is_undetermined:
             yield from self._as_found(step)
             return
         if not (step.is_reached or step.is_invalid_by_current):
@@ -62,10 +62,10 @@ class SameWorld:
 
     def _as_found(self, step: WorldStep) -> Iterator[ServerAnswer]:
         """Yield what the first pass found: a refusal, a valid object with another mutation, or neither."""
-        if step.alone is None:
+        if step.isolated_end is None:
             yield from self._undetermined(step)
-        elif step.alone.result.cause != Cause.SUCCEEDS:
-            yield ServerAnswer(step.alone.result, step.state_after_refusal)
+        elif step.isolated_end.result.cause != Cause.SUCCEEDS:
+            yield ServerAnswer(step.isolated_end.result, step.state_after_refusal)
         else:
             yield ServerAnswer(step.logged, None if step.is_last or step.is_dry else mutated_later(step))
 
@@ -92,10 +92,10 @@ class SameWorld:
         elif step.is_made_invalid:
             yield ServerAnswer(INVALID, None)
         elif verb == "create" and not record.subresource:
-            yield self._created(step, exists=step.existed)
+            yield self._created(step, exists=step.existed_before)
         elif verb in ("update", "patch"):
             yield self._updated(step)
-        elif not step.existed:
+        elif not step.existed_before:
             yield ServerAnswer(ABSENT, None)
         elif step.conflicts:
             yield ServerAnswer(CONFLICT, None)
@@ -109,7 +109,7 @@ class SameWorld:
             return ServerAnswer(VERSION_NAMED, None)
         if exists:
             return ServerAnswer(EXISTS, None)
-        stored = None if step.is_dry else self._adapter.stored(step, GONE, known_or_missing(step.new))
+        stored = None if step.is_dry else self._adapter.stored_after_failure(step, GONE, known_or_missing(step.new))
         return ServerAnswer(succeeds(201), stored)
 
     def _updated(self, step: WorldStep) -> ServerAnswer:
@@ -118,7 +118,7 @@ class SameWorld:
             return self._created(step)
         if breaks_update(step, step.old, new):
             return ServerAnswer(INVALID, None)
-        stored = after_write(step.old, step.exchange, self._adapter.stored(step, step.old, new))
+        stored = after_write(step.old, step.exchange, self._adapter.stored_after_failure(step, step.old, new))
         return ServerAnswer(succeeds(200), stored if not step.is_dry else None)
 
     def _mutated(self, step: WorldStep) -> ServerAnswer:

@@ -31,8 +31,8 @@ from replay.world.server.answer import (
     is_absent,
     left_by_unseen_write,
     mutated_later,
+    mutated_places,
     object_in,
-    places,
     subresource_done,
     succeeds,
 )
@@ -92,17 +92,17 @@ class Server:
 
     def _is_alike(self, step: WorldStep, state: State) -> bool:
         """Return whether a write that succeeded gets the same decision as on the log's object."""
-        is_known = step.alone is not None or not step.is_finding
+        is_known = step.isolated_end is not None or not step.is_finding
         is_write = step.record.verb in ("update", "patch", "delete") and step.logged.cause == Cause.SUCCEEDS
         if step.precedes_apply or may_apply(step.record):  # field owners may differ although the content is the same
             return False
         return is_known and is_write and not step.lookups_differ and self.meets_alike(step.record, state)
 
     def _alike(self, step: WorldStep, state: DeferredObject) -> ServerAnswer:
-        alone, record = step.alone, step.record
+        isolated_end, record = step.isolated_end, step.record
         # The verdict on the log's object holds here too, because it reads nothing that differs.
-        if alone is not None and alone.result.cause != Cause.SUCCEEDS:
-            return ServerAnswer(alone.result, state)
+        if isolated_end is not None and isolated_end.result.cause != Cause.SUCCEEDS:
+            return ServerAnswer(isolated_end.result, state)
         # Finalizers are as in the log, so a deletion that left the object there leaves it here too.
         if step.is_dry or (record.verb == "delete" and not step.is_removed):
             return ServerAnswer(
@@ -112,9 +112,9 @@ class Server:
         if record.verb == "delete" or step.is_removed:  # a write may remove the last finalizer
             return ServerAnswer(step.logged, None)
         if record.verb == "update" and not record.subresource:  # an update replaces the whole object
-            return ServerAnswer(step.logged, None if alone is None else mutated_later(step))
+            return ServerAnswer(step.logged, None if isolated_end is None else mutated_later(step))
         assert state.touched is not None
-        return ServerAnswer(step.logged, self._after_later(step, state, state.touched | places(alone)))
+        return ServerAnswer(step.logged, self._after_later(step, state, state.touched | mutated_places(isolated_end)))
 
     def _is_unasked(self, step: WorldStep, state: State) -> bool:
         """Return whether neither a candidate policy nor an immutability rule reads the object of a successful write."""
@@ -142,7 +142,7 @@ class Server:
     def _after(self, step: WorldStep, state: State) -> Known | Missing:
         """Return the result of an admitted write to another object."""
         here = object_in(step, state)
-        request = step.in_namespace(self._adapter.updated(step, here))
+        request = step.in_namespace(self._adapter.update(step, here))
         return after_write(
             here, step.exchange, known_or_missing(self._judge.judge_adapted(request, step.lister).object)
         )
@@ -155,7 +155,7 @@ class Server:
         `is_open` says that the object may exist although it does not exist in the log.
         """
         record, decision = step.record, step.candidate
-        exists = step.existed if state is None else not is_absent(state)
+        exists = step.existed_before if state is None else not is_absent(state)
         is_creation = record.verb == "create" and not record.subresource
         if not exists and (creates(step.exchange) or may_be_apply(step.exchange)):
             yield from _created_unseen(step, state, is_open=is_open)
@@ -202,14 +202,14 @@ class Server:
             return ServerAnswer(denied(decision), state)
         if decision.verdict is Verdict.UNDETERMINED:
             return ServerAnswer(UNKNOWN, state)
-        if is_absent(state) or (state is None and not step.existed):
+        if is_absent(state) or (state is None and not step.existed_before):
             return ServerAnswer(ABSENT, state)
         return ServerAnswer(step.logged if step.is_connected else connected(object_in(step, state)), state)
 
     def _create(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
         """Yield the answers to a creation. The storage checks last whether the object exists."""
         prior = step.state_after_refusal if state is None else state
-        exists = step.existed if state is None else not is_absent(state)
+        exists = step.existed_before if state is None else not is_absent(state)
         if (answer := self._created_as_found(step, prior, exists=exists)) is not None:
             yield answer
             return
@@ -233,7 +233,7 @@ class Server:
             stored = (
                 prior
                 if step.is_dry
-                else step.state_after_write(self._adapter.stored(step, GONE, known_or_missing(new)))
+                else step.state_after_write(self._adapter.stored_after_failure(step, GONE, known_or_missing(new)))
             )
             yield ServerAnswer(UNKNOWN if opens else succeeds(201), stored, decision)
 
@@ -243,15 +243,15 @@ class Server:
 
         The object of a creation comes from its body, so that it is the same as in the log.
         """
-        alone = step.alone
+        isolated_end = step.isolated_end
         is_admitted_by_both = not step.is_finding and step.logged.cause == Cause.SUCCEEDS
-        if step.lookups_differ or (alone is None and not is_admitted_by_both):
+        if step.lookups_differ or (isolated_end is None and not is_admitted_by_both):
             return None
-        if alone is not None and alone.result.cause != Cause.SUCCEEDS:
-            return ServerAnswer(alone.result, prior)
+        if isolated_end is not None and isolated_end.result.cause != Cause.SUCCEEDS:
+            return ServerAnswer(isolated_end.result, prior)
         if exists:
             return ServerAnswer(EXISTS, prior)
-        if alone is None:
+        if isolated_end is None:
             return ServerAnswer(step.logged, prior if step.is_dry else None)
         return ServerAnswer(step.logged, prior if step.is_dry else mutated_later(step))
 
@@ -267,7 +267,7 @@ class Server:
         prior = step.state_after_refusal if state is None else state
         if decision.denials:
             yield ServerAnswer(denied(decision), prior, decision)
-        elif is_absent(state) or (state is None and not step.existed):
+        elif is_absent(state) or (state is None and not step.existed_before):
             yield ServerAnswer(UNKNOWN if decision.verdict is Verdict.UNDETERMINED else ABSENT, state)
         elif state is not None and step.conflicts:
             yield ServerAnswer(UNKNOWN if decision.verdict is Verdict.UNDETERMINED else CONFLICT, state)
@@ -284,7 +284,7 @@ class Server:
         # If no policy or webhook may match, the deletion is admitted, and its request need not be rebuilt.
         decision = ADMITTED
         if self._judge.asks(step.record):
-            request = self._adapter.deleted(step.exchange, here)
+            request = self._adapter.deletion(step.exchange, here)
             decision = self._judge.decide_adapted(step.in_namespace(request), step.lister)
         prior = here
         after = (
@@ -309,13 +309,13 @@ class Server:
             if named_uid(step.exchange):  # a missing object cannot have the UID (`storage.Preconditions.Check`)
                 yield ServerAnswer(CONFLICT, here)
                 return
-            request = step.in_namespace(self._adapter.created(step.exchange, step.lister))
+            request = step.in_namespace(self._adapter.creation(step.exchange, step.lister))
         elif _may_conflict_again(step, here):
             yield ServerAnswer(UNKNOWN, here)
             return
         else:
             try:
-                request = step.in_namespace(self._adapter.updated(step, here))
+                request = step.in_namespace(self._adapter.update(step, here))
             except ApplyConflictError:
                 yield ServerAnswer(CONFLICT, here)
                 return

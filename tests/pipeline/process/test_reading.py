@@ -76,8 +76,8 @@ def test_the_same_errors(
     arguments = ("audit.jsonl", "--candidate", short_sample / "candidate")
     assert run(tmp_path, COMMAND, *arguments, "--workers", 2) == (2, "", f"replay: {error}\n")
     monkeypatch.chdir(tmp_path)
-    alone = CliRunner().invoke(app, ["run", *map(str, arguments), "--workers", "1"])
-    assert (type(alone.exception), str(alone.exception)) == (kind, error)
+    isolated_end = CliRunner().invoke(app, ["run", *map(str, arguments), "--workers", "1"])
+    assert (type(isolated_end.exception), str(isolated_end.exception)) == (kind, error)
 
 
 def test_an_error_of_its_own_is_told_with_where_it_was(short_sample: Path, tmp_path: Path) -> None:

@@ -45,10 +45,10 @@ def scenario(short_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Sc
 
 def lines(scenario: Scenario, path: Path, focus: Focus) -> list[JSON]:
     run(scenario, Options(outcomes=path, workers=1, focus=focus), silent)
-    return [alone(orjson.loads(line)) for line in path.read_bytes().splitlines()]
+    return [isolated_end(orjson.loads(line)) for line in path.read_bytes().splitlines()]
 
 
-def alone(line: JSON) -> JSON:
+def isolated_end(line: JSON) -> JSON:
     """A request taken alone: what follows from what is left out is not told apart."""
     kept = {key: value for key, value in line.items() if key not in _OF_THE_WORLD}
     if kept["candidate"]["verdict"] != "denied":
