@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -85,7 +85,7 @@ class _Mutation(Struct, frozen=True):
     is_refused: bool
 
 
-class _Mutated(NamedTuple):
+class _Mutated(Struct, frozen=True):
     """The last request whose mutating phases ran, and the object that each set validates."""
 
     original: Attributes | Missing
@@ -254,7 +254,7 @@ class Chain:
             sides = [_laid_over(overlay, original, attributes, lister) for overlay in self._overlays]
         if self._asked_by is not None:
             sides = [
-                side._replace(lister=self._asked_by(index, lister, side.lister)) for index, side in enumerate(sides)
+                replace(side, lister=self._asked_by(index, lister, side.lister)) for index, side in enumerate(sides)
             ]
         # INVARIANT: either all sides are one object, or all are different objects.
         return Asking(sides, sides[0] is sides[-1], backends)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from replay.cel.value.values import TypedMap
 from replay.json import JSON
@@ -32,7 +34,7 @@ _ALWAYS_IN_CORE_EVENT = ("reportingComponent", "reportingInstance")
 """Fields that a core Event always has. In `events.k8s.io` they are omitted if empty."""
 
 
-class VersionedObjects(NamedTuple):
+class VersionedObjects(Struct, frozen=True):
     """`object` and `oldObject` in the version `kind`."""
 
     kind: GroupVersionKind

@@ -74,7 +74,7 @@ _BATCH = 10_000
 
 def findings_table(result: RunResult) -> pa.Table:
     """Return a row for each finding of a summary, in the order of the log."""
-    cells = sorted(result.summary.cells.items(), key=lambda item: (item[1].examples[0][:2], item[0]))
+    cells = sorted(result.summary.cells.items(), key=lambda item: (item[1].examples[0].place, item[0]))
     rows = []
     for key, cell in cells:
         example = cell.examples[0]

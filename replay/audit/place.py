@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from hashlib import md5
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from replay.kube.object_ref import ObjectRef
 from replay.kube.rbac.kind import RBAC_RESOURCES
 
@@ -30,7 +32,7 @@ _AUDIT_ID = "audit id "
 """Prefix of a request's id in the key of an object that never got a name. Names have no spaces."""
 
 
-class LogPosition(NamedTuple):
+class LogPosition(Struct, frozen=True, order=True, array_like=True):
     """The position of a request, and of the object in a `deletecollection`."""
 
     seq: int

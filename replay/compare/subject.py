@@ -61,7 +61,7 @@ _OF_PODS = ("ReplicaSet", "Job")
 MAX_DEPTH = 5
 
 
-class About(NamedTuple):
+class About(Struct, frozen=True):
     """The target of a request. `kind` and `kind_group` come from its body and are empty if unknown."""
 
     namespace: str

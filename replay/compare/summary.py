@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import NamedTuple, Self, TypeVar
 
 import orjson
-from msgspec import field
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Verdict
 from replay.audit.answer import VALIDATION_FAILURE
@@ -125,7 +126,7 @@ MICROSECONDS = 1_000_000
 _MINUTE = 60 * MICROSECONDS
 
 
-class CellKey(NamedTuple):
+class CellKey(Struct, frozen=True, order=True, array_like=True):
     """Key of a cell: what its requests have in common.
 
     `policies` cause the outcome and are in the server's order. For mutations, `shapes` has the patch of each policy
@@ -148,8 +149,8 @@ class CellKey(NamedTuple):
     workspace: str = ""
 
 
-class Example(NamedTuple):
-    """One request of a cell. Its order is that of the log."""
+class Example(Struct, frozen=True, array_like=True):
+    """One request of a cell."""
 
     seq: int
     item: int
@@ -160,8 +161,13 @@ class Example(NamedTuple):
     messages: tuple[str, ...]
     patch: tuple[JSON, ...] = ()
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return the position in the log."""
+        return self.seq, self.item
 
-class OutcomeFinding(NamedTuple):
+
+class OutcomeFinding(Struct, frozen=True, array_like=True):
     """One request whose outcome is not `unchanged`, with its cell. It counts as a direct finding at first.
 
     `chains` are the effects of its mutation on validation, with the message of each denial. `also_mutated` says that
@@ -188,9 +194,9 @@ class Cell(Tally):
         self.last = max(self.last, other.last)
         self.count += other.count
         # Most parts bring no earlier example, and the merge is then skipped.
-        if not self.is_full or _place(other.examples[0]) < _place(self.examples[-1]):
+        if not self.is_full or other.examples[0].place < self.examples[-1].place:
             merged = [*self.examples, *other.examples]
-            self.examples = heapq.nsmallest(MAX_EXAMPLES, merged, key=_place)
+            self.examples = heapq.nsmallest(MAX_EXAMPLES, merged, key=lambda example: example.place)
 
     @property
     def is_full(self) -> bool:
@@ -296,7 +302,7 @@ class Summary(Tally):
         key, example = finding.key, finding.example
         _merge(self.cells, key, _single(example))
         for chain, message in finding.chains:
-            _merge(self.chains, chain._replace(follows=key.follows), _single(example._replace(messages=(message,))))
+            _merge(self.chains, chain._replace(follows=key.follows), _single(replace(example, messages=(message,))))
         if key.follows:
             return
         self.spared += spared and key.outcome is OutcomeKind.NEWLY_DENIED
@@ -370,10 +376,6 @@ def _discount(counter: Counter[_Key], others: Counter[_Key]) -> None:
         counter[key] -= count
         if not counter[key]:
             del counter[key]
-
-
-def _place(example: Example) -> tuple[int, int]:
-    return example.seq, example.item
 
 
 @lru_cache(maxsize=1024)

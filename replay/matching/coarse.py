@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+from msgspec.structs import astuple
+
 from replay.kube.admissionregistration import MatchPolicy, MatchResources, Rule
 from replay.kube.gvk import GroupResource
 from replay.matching.equivalence import EquivalentResourceMapper
@@ -32,7 +35,7 @@ class Predicate(NamedTuple):
     parameters: tuple[str, ...]
 
 
-class CoarseClass(NamedTuple):
+class CoarseClass(Struct, frozen=True, order=True, array_like=True):
     """All requests that a policy without `resourceNames` cannot distinguish by the columns of the log."""
 
     verb: str
@@ -113,12 +116,12 @@ def may_select(
 
 def of_classes(classes: Iterable[CoarseClass]) -> Predicate:
     """Return a predicate of the requests of some classes."""
-    columns = ", ".join(CoarseClass._fields)
+    columns = ", ".join(CoarseClass.__struct_fields__)
     class_list = tuple(classes)
     if not class_list:
         return Predicate("false", ())
     marks = ", ".join(["(?, ?, ?, ?)"] * len(class_list))
-    return Predicate(f"(({columns}) in ({marks}))", tuple(value for each in class_list for value in each))
+    return Predicate(f"(({columns}) in ({marks}))", tuple(value for each in class_list for value in astuple(each)))
 
 
 def both(one: Predicate, other: Predicate) -> Predicate:

@@ -131,10 +131,11 @@ class LookupsInTime:
 
     def at(self, seq: int, namespace: str) -> DifferingLookups:
         """Return the differing objects that a request with this sequence number finds from its namespace."""
-        key = bisect_left(self._places, (seq, 0)), namespace
+        place = LogPosition(seq, 0)
+        key = bisect_left(self._places, place), namespace
         lister = self._after.get(key)
         if lister is None:
-            lister = self._after[key] = self._put_together(LogPosition(seq, 0), namespace)
+            lister = self._after[key] = self._put_together(place, namespace)
         return lister
 
     def _may_find(self, key: ObjectKey, namespace: str) -> bool:

@@ -8,6 +8,8 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from replay.admission.decision import Denial
 from replay.audit.answer import denied_by
 from replay.audit.event import RequestRecord
@@ -112,7 +114,7 @@ def refusers(record: RequestRecord) -> frozenset[str]:
     return frozenset(name for name in match.groups() if name) if match is not None else frozenset()
 
 
-class IsolatedEnd(NamedTuple):
+class IsolatedEnd(Struct, frozen=True, array_like=True):
     """The end of a finding taken alone, if no object is needed to decide it.
 
     `paths` are JSON pointers to the fields that the candidate's mutations change. The end is unknown only if the

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
+from msgspec.structs import replace
 
 from replay.compare.accepted import Acceptance, AcceptanceLedger
 from replay.compare.outcome import OutcomeKind
@@ -29,7 +30,7 @@ ROWS = [
     ("until today", [Acceptance("p", expires=TODAY)], key(), True),
     ("until yesterday", [Acceptance("p", expires=date(2026, 11, 21))], key(), False),
     ("renewed", [Acceptance("p", expires=date(2026, 1, 1)), Acceptance("p", expires=TODAY)], key(), True),
-    ("no denial", [Acceptance("p")], key()._replace(outcome=OutcomeKind.NEWLY_MUTATED), False),
+    ("no denial", [Acceptance("p")], replace(key(), outcome=OutcomeKind.NEWLY_MUTATED), False),
 ]
 
 

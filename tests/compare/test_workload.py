@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from replay.compare.subject import About, owning, workload
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
@@ -66,7 +67,7 @@ def owned(kind: str, name: str, **metadata: Any) -> dict[str, Any]:
             id="a pod whose name its ReplicaSet gave",
         ),
         pytest.param(
-            None, POD._replace(name="other-x2b4z"), "Pod/other-x2b4z", id="a name that only looks like a generated one"
+            None, replace(POD, name="other-x2b4z"), "Pod/other-x2b4z", id="a name that only looks like a generated one"
         ),
         pytest.param({}, About("shop", "", "pods", "", ""), "pods", id="neither kind nor name"),
     ],

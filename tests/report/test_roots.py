@@ -12,6 +12,7 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import OutcomeKind
@@ -182,7 +183,7 @@ def made(found: list[tuple[CellKey, bool]]) -> RunResult:
     for seq, (key, follows) in enumerate(found):
         messages = ("no",) * len(key.policies)
         mutates = key.outcome.value.endswith(("mutated", "changed"))
-        shaped = key._replace(shapes=(("add /a",),) * len(key.policies) if mutates else (), follows=follows)
+        shaped = replace(key, shapes=(("add /a",),) * len(key.policies) if mutates else (), follows=follows)
         example = Example(seq, 0, f"id-{seq}", seq * 30_000_000, "CREATE", "n", messages)
         summary.add_finding(OutcomeFinding(shaped, example))
         summary.outcomes[key.outcome] += 1

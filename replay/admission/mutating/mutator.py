@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from replay.admission.alike import AlikeResults, Projection, projection
 from replay.admission.conversion import Object
@@ -39,7 +41,7 @@ _KINDS = {
 }
 
 
-class MutateResult(NamedTuple):
+class MutateResult(Struct, frozen=True):
     """Effect of a policy for one binding and parameter.
 
     `matched` says that its match conditions hold, `dirty` that a mutation was applied, even without a change.

@@ -264,9 +264,9 @@ class MutatingRequest:
             return result
         # Without a change nothing is converted back, because a conversion may change the object too.
         if result.object is versioned:
-            return result._replace(object=value)
+            return replace(result, object=value)
         back = replace(self.attributes, kind=kind, object=result.object)
-        return result._replace(object=converter.versioned(back, request_kind, self.lister).object)
+        return replace(result, object=converter.versioned(back, request_kind, self.lister).object)
 
 
 class PolicyPlugin:

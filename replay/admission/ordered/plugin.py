@@ -42,7 +42,7 @@ class Unit(NamedTuple):
     match: MatchResources
 
 
-class Side(NamedTuple):
+class Side(Struct, frozen=True):
     """One request in one set: `original` enters the mutating phase, `attributes` were validated."""
 
     original: Attributes

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.admission.validating.policy_decision import (
@@ -42,7 +42,7 @@ _GO_ESCAPES = (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u2028", 
 """Characters that encoding/json escapes for HTML and JavaScript."""
 
 
-class ValidationFailure(NamedTuple):
+class ValidationFailure(Struct, frozen=True):
     """Denial by a binding with the action Audit."""
 
     message: str

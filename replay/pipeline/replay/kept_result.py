@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from replay.admission.ordered.plugin import Unit
 from replay.admission.ordered.registry import (
@@ -214,7 +214,7 @@ class KeptResults(Struct, frozen=True):
     def write_world(self, world: World, walks: bytes | None) -> None:
         """Save the consequences and their walks, if possible."""
         ends = {each: number for number, each in enumerate(dict.fromkeys(world.ends.values()))}
-        places = [(*place, ends[each]) for place, each in world.consequences()]
+        places = [(place.seq, place.item, ends[each]) for place, each in world.consequences()]
         world_to_keep = _World(list(ends), places, world.collections, world.refused, dict(world.denied_in_both))
         # A read-only store still works, only more slowly.
         with suppress(OSError, *UNKEEPABLE):
@@ -292,7 +292,7 @@ def kept_results(  # noqa: PLR0913 - what results depend on
     files, mutated, decided_by_policies = {}, {}, set()
     for requests in classes:
         acting = [[unit for unit, selects in each if selects(requests)] for each in units]
-        own = _digest(*requests)
+        own = _digest(*astuple(requests))
         files[requests] = f"{place}/{own}.{_digest(*(_joined(each) for each in acting))}"
         if keeps_requests and any(acting):
             changing = (

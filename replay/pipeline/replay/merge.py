@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
+from msgspec.structs import astuple, replace
 
 from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
 from replay.compare.fidelity import merged as merged_fidelity
 from replay.compare.outcome import OutcomeKind
-from replay.compare.summary import MAX_GROUPS, CellKey, Example, OutcomeFinding, Summary
+from replay.compare.summary import MAX_GROUPS, CellKey, OutcomeFinding, Summary
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.kept_result import KeptClass
@@ -178,7 +179,8 @@ def merge(
     shared_values: dict[Any, Any] = {}
     for result in ordered:
         summary.add(result.totals.summary)
-        for place, finding in result.findings():
+        for pending in result.findings():
+            finding = pending.finding
             if not finding_filter.concerns(finding.key):
                 summary.outcomes[finding.key.outcome] -= 1
                 summary.outcomes[OutcomeKind.UNCHANGED] += 1
@@ -186,12 +188,12 @@ def merge(
             if finding_filter.accepts(finding.key):
                 summary.outcomes[finding.key.outcome] -= 1
                 continue
-            end = world.consequence(place)
+            end = world.consequence(pending.place)
             spared = end is not None and end.result.cause == Cause.SUCCEEDS
             placed = (
                 finding
-                if world.causing_request(place) is None
-                else finding._replace(key=finding.key._replace(follows=True))
+                if world.causing_request(pending.place) is None
+                else replace(finding, key=replace(finding.key, follows=True))
             )
             value = _sharing(placed, shared_values) if summary.remembers(placed) else placed
             summary.add_finding(value, spared=spared)
@@ -202,17 +204,16 @@ def _sharing(finding: OutcomeFinding, shared_values: dict[Any, Any]) -> OutcomeF
     """Return the finding with shared values, because each was read from a file."""
     key, example = finding.key, finding.example
     # A full cache is still read, but no longer filled.
-    shared = shared_values.setdefault if len(shared_values) < _MOST_SHARED else shared_values.get
-    values, patch = key[1:], example.patch
+    shared: Any = shared_values.setdefault if len(shared_values) < _MOST_SHARED else shared_values.get
+    values, patch = astuple(key), example.patch
     return OutcomeFinding(
-        CellKey(key.outcome, *map(shared, values, values)),
-        Example(
-            *example[:4],
-            shared(example.operation, example.operation),
-            example.name,
-            tuple(map(shared, example.messages, example.messages)),
+        CellKey(*map(shared, values, values)),
+        replace(
+            example,
+            operation=shared(example.operation, example.operation),
+            messages=tuple(map(shared, example.messages, example.messages)),
             # A patch cannot be hashed, so its text is the key.
-            shared(orjson.dumps(patch), patch) if patch else (),
+            patch=shared(orjson.dumps(patch), patch) if patch else (),
         ),
         finding.chains,
         finding.also_mutated,

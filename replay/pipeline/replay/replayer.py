@@ -72,8 +72,8 @@ DecideDifference = Callable[[MutatedRequest, Lister], Sequence[Decision] | None]
 """The same, with the decision of an earlier candidate in second place. None if both candidates decide alike."""
 
 
-class Pending(NamedTuple):
-    """A finding without a known cause yet. It is a plain tuple for speed."""
+class Pending(Struct, frozen=True, array_like=True):
+    """A finding without a known cause yet."""
 
     place: LogPosition
     finding: OutcomeFinding

@@ -96,7 +96,7 @@ class Group(Struct, dict=True):
     def examples(self) -> list[tuple[Example, CellKey]]:
         """The first requests in the log, with their cells."""
         pairs = ((example, key) for key, cell in self.cells for example in cell.examples)
-        return heapq.nsmallest(MOST_EXAMPLES, pairs, key=lambda pair: pair[0][:2])
+        return heapq.nsmallest(MOST_EXAMPLES, pairs, key=lambda pair: pair[0].place)
 
 
 def workload_label(key: CellKey) -> str:

@@ -223,7 +223,7 @@ def test_a_comment_is_never_too_long_whatever_the_log_holds() -> None:
     cells = [(DENIED, "n", f"Deployment/<b>{'ü' * 200}@{number}", 1, False) for number in range(3000)]
     found = result(*cells)
     found.summary.cells = {
-        key._replace(policies=(f"p@team{number}</summary>",)): cell
+        replace(key, policies=(f"p@team{number}</summary>",)): cell
         for number, (key, cell) in enumerate(found.summary.cells.items())
     }
     text = run_text(found, Format.MARKDOWN)
