@@ -289,7 +289,7 @@ class PromotedPolicy(Struct, frozen=True):
     selected: int
     recorded: RecordedFailures
     run: RunResult
-    untold: str = ""
+    unlogged_reason: str = ""
 
     @property
     def is_native(self) -> bool:

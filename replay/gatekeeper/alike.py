@@ -18,7 +18,7 @@ from replay.gatekeeper.rego.value import Value
 from replay.json import JSON
 from replay.kube.attributes import Missing
 
-MOST_SAID: Final = 4096
+MOST_RESULTS: Final = 4096
 """Number of results that are kept for the constraints of one template and one set of paths."""
 _MOST_WAYS: Final = 4
 """Number of sets of paths per group of constraints: one for reviews without violations, and a few for violations."""
@@ -38,33 +38,33 @@ class Finding(NamedTuple):
     line: int = 0
 
 
-class Said(NamedTuple):
+class ReviewResults(NamedTuple):
     """Results of constraints for a review: violations, and constraints whose result is unknown with the reason."""
 
     findings: tuple[Finding, ...] = ()
     undetermined: tuple[tuple[Constraint, str], ...] = ()
 
 
-class AlikeSaid:
+class ResultCache:
     """Earlier results of a set's constraints, by what they read. Unknown results are not kept."""
 
     def __init__(self) -> None:
         """Start without results."""
-        self._ways: dict[Hashable, dict[Paths, AlikeResults[Said]]] = {}
+        self._ways: dict[Hashable, dict[Paths, AlikeResults[ReviewResults]]] = {}
 
-    def find(self, constraints: Hashable, request: Mapping[str, JSON]) -> Said | None:
+    def find(self, constraints: Hashable, request: Mapping[str, JSON]) -> ReviewResults | None:
         """Return an earlier result of these constraints for an alike review, or None."""
         for paths, known in self._ways.get(constraints, {}).items():
             content = _content(request, paths)
-            if content is not None and (said := known.get(content)) is not None:
-                return said
+            if content is not None and (results := known.get(content)) is not None:
+                return results
         return None
 
     def remember(
-        self, constraints: Hashable, request: Mapping[str, JSON], paths: Sequence[Sequence[str]], said: Said
+        self, constraints: Hashable, request: Mapping[str, JSON], paths: Sequence[Sequence[str]], results: ReviewResults
     ) -> None:
         """Keep the result of constraints for a review. `paths` are the paths that they read, which begin with `review`."""
-        if said.undetermined:
+        if results.undetermined:
             return
         ways = self._ways.setdefault(constraints, {})
         key = tuple(tuple(path[1:]) for path in paths)
@@ -72,10 +72,10 @@ class AlikeSaid:
         if known is None:
             if len(ways) >= _MOST_WAYS:
                 return
-            known = ways[key] = AlikeResults(MOST_SAID)
+            known = ways[key] = AlikeResults(MOST_RESULTS)
         content = _content(request, key)
         if content is not None:
-            known.remember(content, said)
+            known.remember(content, results)
 
 
 def _content(request: Mapping[str, JSON], paths: Paths) -> bytes | None:

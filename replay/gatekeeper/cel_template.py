@@ -150,13 +150,13 @@ class CELTemplate:
         known = self._known.get(constraint)
         if known is None:
             known = self._known[constraint] = self._outcomes()
-        said = known.find(inputs.projected)
-        if said is None:
+        results = known.find(inputs.projected)
+        if results is None:
             evaluation = _Evaluation(self._validator.compiler, inputs.inputs_for(constraint))
-            said = tuple(_message_of(self._validator.decided(evaluation)))
-            if not any(each.unknown for each in said):
-                known.remember(inputs.projected, said, has_read_messages=evaluation.has_read_messages)
-        return said
+            results = tuple(_message_of(self._validator.decided(evaluation)))
+            if not any(each.unknown for each in results):
+                known.remember(inputs.projected, results, has_read_messages=evaluation.has_read_messages)
+        return results
 
     def _outcomes(self) -> AlikeOutcomes[tuple[CELViolation, ...]]:
         validator = self._validator

@@ -346,9 +346,9 @@ def _with_floats(value: JSON) -> JSON:
 
 
 GroupKind = tuple[str, str]
-Asked = tuple[tuple[Constraint, tuple[str, ...]], ...]
+ActionsByConstraint = tuple[tuple[Constraint, tuple[str, ...]], ...]
 """Constraints with the actions on a violation."""
-_MOST_ASKED: Final = 4096
+_MOST_CACHED: Final = 4096
 """Size limit of the cache by kinds, operation and enforcement point. The kinds come from untrusted objects."""
 
 
@@ -358,16 +358,16 @@ class ConstraintIndex:
     def __init__(self, constraints: Iterable[Constraint]) -> None:
         """Keep the constraints in the given order."""
         self._constraints = tuple(constraints)
-        self._asked: dict[tuple[frozenset[GroupKind], str, str], Asked] = {}
+        self._cached: dict[tuple[frozenset[GroupKind], str, str], ActionsByConstraint] = {}
 
-    def constraints_for(self, kinds: frozenset[GroupKind], operation: str, point: str) -> Asked:
+    def constraints_for(self, kinds: frozenset[GroupKind], operation: str, point: str) -> ActionsByConstraint:
         """Return the constraints that are enforced at a point and may match one of the kinds and the operation."""
         key = kinds, operation, point
-        asked = self._asked.get(key)
+        asked = self._cached.get(key)
         if asked is None:
-            if len(self._asked) >= _MOST_ASKED:
-                self._asked.clear()
-            asked = self._asked[key] = tuple(
+            if len(self._cached) >= _MOST_CACHED:
+                self._cached.clear()
+            asked = self._cached[key] = tuple(
                 (each, actions)
                 for each in self._constraints
                 if (actions := each.actions_at(point))

@@ -129,7 +129,10 @@ class ExpansionSystem:
         kind = (group_of(value), version, str(value.get("kind") or ""))
         if not any(kind):
             raise ExpansionError(f"cannot expand resource {_name(value)} with empty GVK")
-        made = [Resultant(_made(value, namespace, each), each.name, each.action) for each in self.templates_for(kind)]
+        made = [
+            Resultant(_generated_object(value, namespace, each), each.name, each.action)
+            for each in self.templates_for(kind)
+        ]
         made = [each._replace(object=mutate(each.object)) for each in made]
         found: list[Resultant] = []
         for each in made:
@@ -141,7 +144,7 @@ def _name(value: Mapping[str, JSON]) -> str:
     return str((value.get("metadata") or {}).get("name") or "")
 
 
-def _made(
+def _generated_object(
     value: Mapping[str, JSON], namespace: Mapping[str, JSON] | None, template: ExpansionTemplate
 ) -> dict[str, JSON]:
     found: JSON = value

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
-from replay.gatekeeper.alike import AlikeSaid
+from replay.gatekeeper.alike import ResultCache
 from replay.gatekeeper.constraint import GROUP, Constraint, ConstraintIndex, constraint_of, fits
 from replay.gatekeeper.expansion import ExpansionSystem, ExpansionTemplate, expansion_template_of
 from replay.gatekeeper.mutation.mutator import GROUP as MUTATIONS
@@ -81,7 +81,7 @@ class GatekeeperPolicies:
         self.answers: dict[str, dict[str, ProviderAnswer]] = {}
         """Recorded answers of external data providers."""
         self.refused: list[Refusal] = []
-        self.alike = AlikeSaid()
+        self.alike = ResultCache()
         """Earlier results of the constraints for alike reviews."""
         self._engine, self._prune = engine, prune
         own = [each for each in objects if isinstance(each, dict) and is_of_gatekeeper(each)]

@@ -14,7 +14,7 @@ from replay.manifests.engine_object import NEVER_DENIES, EnginePromotion, promot
 
 _CONSTRAINTS: Final = "constraints.gatekeeper.sh/"
 _WRITES: Final = ("CREATE", "UPDATE")
-_UNTOLD: Final = "Gatekeeper keeps violations in the status of the constraint"
+_UNLOGGED: Final = "Gatekeeper keeps violations in the status of the constraint"
 
 
 def promotion(value: JSON, discovery: Discovery) -> EnginePromotion | str:
@@ -27,13 +27,13 @@ def promotion(value: JSON, discovery: Discovery) -> EnginePromotion | str:
     criteria = MatchResources(resource_rules=tuple(_rules_of_kinds(kinds, discovery)))
     if action != "scoped":
         actions = () if action == "deny" else (action,)
-        return promoted_object(value, actions, {"spec": {"enforcementAction": "deny"}}, criteria, _UNTOLD)
+        return promoted_object(value, actions, {"spec": {"enforcementAction": "deny"}}, criteria, _UNLOGGED)
     scoped = spec.get("scopedEnforcementActions") or []
     if not any(_points(each) & {VALIDATION, NATIVE, "*"} for each in scoped):
         return "`{}` does not act at admission: no entry of its scopedEnforcementActions names the webhook"
     weak = {index: str(each.get("action")) for index, each in enumerate(scoped) if _is_weak(each)}
     patch = [replacement(f"/spec/scopedEnforcementActions/{index}/action", "deny") for index in weak]
-    return promoted_object(value, weak.values(), patch, criteria, _UNTOLD)
+    return promoted_object(value, weak.values(), patch, criteria, _UNLOGGED)
 
 
 def _is_weak(scoped: JSON) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.gatekeeper.alike import AlikeSaid, Finding, Said
+from replay.gatekeeper.alike import Finding, ResultCache, ReviewResults
 from replay.gatekeeper.cel_template import CELInputs, CELTemplate
 from replay.gatekeeper.constraint import ORIGINAL, Constraint, Matchable, MatchError, NotKnownError, group_kind_of
 from replay.gatekeeper.policy_set import GatekeeperPolicies
@@ -70,7 +70,7 @@ class Review(Struct, dict=True):
     """Object under review: the request as constraints see it, and what the constraints match."""
 
     request: Mapping[str, JSON]
-    asked: Mapping[str, JSON]
+    received: Mapping[str, JSON]
     """Request as the webhook received it."""
     known: Attributes | None
     """Attributes of a request that is partly unknown."""
@@ -85,7 +85,7 @@ class Review(Struct, dict=True):
     @cached_property
     def attributes(self) -> Attributes:
         """Attributes that CEL expressions see."""
-        return _attributes(self.asked) if self.known is None else self.known
+        return _attributes(self.received) if self.known is None else self.known
 
 
 class Reviewed(Struct):
@@ -112,13 +112,13 @@ def review(policies: GatekeeperPolicies, under: Review, inventory: Inventory, po
             found.undetermined.append((constraint, str(error)))
     inputs = _Inputs(under, inventory, policies.answers)
     for group in asked.values():
-        said = _violations([constraint for constraint, _ in group], inputs, policies.alike)
+        results = _violations([constraint for constraint, _ in group], inputs, policies.alike)
         actions_of = {constraint.key: actions for constraint, actions in group}
         found.violations += [
             Violation(each.constraint, each.message, actions_of[each.constraint.key], each.details, each.line)
-            for each in said.findings
+            for each in results.findings
         ]
-        found.undetermined += said.undetermined
+        found.undetermined += results.undetermined
     return found
 
 
@@ -162,40 +162,43 @@ class _Inputs:
         return self._inventory()
 
 
-def _violations(constraints: Sequence[Constraint], inputs: _Inputs, alike: AlikeSaid) -> Said:
+def _violations(constraints: Sequence[Constraint], inputs: _Inputs, alike: ResultCache) -> ReviewResults:
     """Return the violations of one template's constraints.
 
     Results of a template that reads the inventory are not reused, because the inventory changes between requests.
     """
     template = constraints[0].template
     if template.unsupported:
-        return Said(undetermined=tuple((constraint, template.unsupported) for constraint in constraints))
+        return ReviewResults(undetermined=tuple((constraint, template.unsupported) for constraint in constraints))
     if template.cel is not None:
         each = [_violations_by_cel(template.cel, constraint, inputs.cel) for constraint in constraints]
-        return Said(
-            tuple(f for said in each for f in said.findings), tuple(u for said in each for u in said.undetermined)
+        return ReviewResults(
+            tuple(f for results in each for f in results.findings),
+            tuple(u for results in each for u in results.undetermined),
         )
     assert template.rego is not None
     # The inventory is no part of the request, by which earlier results are found.
     if template.rego.uses_inventory:
         return _violations_by_rego(template.rego, constraints, inputs)[0]
     keys = tuple(constraint.key for constraint in constraints)
-    said = alike.find(keys, inputs.request)
-    if said is None:
-        said, reads = _violations_by_rego(template.rego, constraints, inputs)
-        alike.remember(keys, inputs.request, template.rego.paths(reads), said)
-    return said
+    results = alike.find(keys, inputs.request)
+    if results is None:
+        results, reads = _violations_by_rego(template.rego, constraints, inputs)
+        alike.remember(keys, inputs.request, template.rego.paths(reads), results)
+    return results
 
 
-def _violations_by_cel(cel: CELTemplate, constraint: Constraint, inputs: CELInputs) -> Said:
-    said = cel.violations(inputs, constraint.object)
-    return Said(
-        tuple(Finding(constraint, each.message, line=each.validation + 1) for each in said if not each.unknown),
-        tuple((constraint, each.unknown) for each in said if each.unknown),
+def _violations_by_cel(cel: CELTemplate, constraint: Constraint, inputs: CELInputs) -> ReviewResults:
+    results = cel.violations(inputs, constraint.object)
+    return ReviewResults(
+        tuple(Finding(constraint, each.message, line=each.validation + 1) for each in results if not each.unknown),
+        tuple((constraint, each.unknown) for each in results if each.unknown),
     )
 
 
-def _violations_by_rego(rego: Program, constraints: Sequence[Constraint], inputs: _Inputs) -> tuple[Said, set[int]]:
+def _violations_by_rego(
+    rego: Program, constraints: Sequence[Constraint], inputs: _Inputs
+) -> tuple[ReviewResults, set[int]]:
     """Return the violations of one template's constraints, and the numbers of the paths that they read.
 
     A conflict between rules is the message of each constraint.
@@ -209,12 +212,12 @@ def _violations_by_rego(rego: Program, constraints: Sequence[Constraint], inputs
     for constraint in constraints:
         try:
             with answering(inputs.answers):
-                said, context = rego.ask(
+                entries, context = rego.ask(
                     {"review": inputs.rego, "parameters": constraint.parameters}, inventory, left, reads
                 )
             if context.unknown:
                 undetermined.append((constraint, context.unknown[0]))
-            for value in members_of(said):
+            for value in members_of(entries):
                 message = _field(value, "msg")
                 if message is not None:
                     given = _field(value, "details")
@@ -224,7 +227,7 @@ def _violations_by_rego(rego: Program, constraints: Sequence[Constraint], inputs
                     results.append((_response(constraint, details, message[0]), finding))
         except ConflictError as error:
             # The whole query fails, so that every constraint of the template reports the error.
-            return Said(tuple(Finding(each, str(error)) for each in constraints), tuple(undetermined)), reads
+            return ReviewResults(tuple(Finding(each, str(error)) for each in constraints), tuple(undetermined)), reads
         except (
             UnknownTouchedError,
             TooManyStepsError,
@@ -242,7 +245,7 @@ def _violations_by_rego(rego: Program, constraints: Sequence[Constraint], inputs
             raise ReviewError(
                 f"Rego: extracting message binding: .msg accessor error: {_go(finding.message)}, expected string\n"
             )
-    return Said(findings, tuple(undetermined)), reads
+    return ReviewResults(findings, tuple(undetermined)), reads
 
 
 def _field(value: Value, name: str) -> list[Value] | None:

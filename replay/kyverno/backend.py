@@ -108,9 +108,11 @@ class KyvernoBackend:
             answer = self._answered(webhook, phase, request)
             # A patch would also have to apply to the unknown parts.
             return None if isinstance(answer, WebhookAnswer) and answer.patch else answer
-        return self._guarded(request, lambda: self._in_part(webhook, phase, request))
+        return self._unless_excluded(request, lambda: self._answer_if_partly_known(webhook, phase, request))
 
-    def _in_part(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer | Missing | None:
+    def _answer_if_partly_known(
+        self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]
+    ) -> WebhookAnswer | Missing | None:
         """Return the answer of ClusterPolicies for a partly known request, or None if they would patch it.
 
         Unknown parts that no policy reads do not matter. Otherwise the answer names the unknown part.
@@ -128,9 +130,9 @@ class KyvernoBackend:
             return None if answer.patch else answer
         if phase == "mutating":  # each policy changes what the next one sees
             return WebhookAnswer(unknown=tuple((name, parts) for _, names in deciding for name in names))
-        return self._of_known(webhook, request, deciding)
+        return self._answer_of_known_parts(webhook, request, deciding)
 
-    def _of_known(
+    def _answer_of_known_parts(
         self, webhook: Webhook, request: Mapping[str, Any], deciding: Sequence[tuple[RulePolicy, Sequence[str]]]
     ) -> WebhookAnswer:
         """Return the validating answer of the policies that read only known parts, and name the others."""
@@ -152,10 +154,10 @@ class KyvernoBackend:
 
     def _answered(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer | Missing:
         decide = self._by_rules if _is_of_rules(webhook) else self._by_cel
-        answer = self._guarded(request, lambda: decide(webhook, phase, request))
+        answer = self._unless_excluded(request, lambda: decide(webhook, phase, request))
         return Missing("webhook", "the policies are not known") if answer is None else answer
 
-    def _guarded(
+    def _unless_excluded(
         self, request: Mapping[str, Any], decide: Callable[[], WebhookAnswer | Missing | None]
     ) -> WebhookAnswer | Missing | None:
         """Return the answer of `decide`, unless Kyverno's filters of users and objects let the request through.
@@ -163,7 +165,7 @@ class KyvernoBackend:
         Returns `Missing` if the answer cannot be determined or if Kyverno would panic.
         """
         try:
-            if self._is_left_alone(request):
+            if self._is_excluded(request):
                 return WebhookAnswer(allowed=True)
             kyverno = self._kyverno
             return kyverno.moment.decide(self._lister, decide, may_read=kyverno.reads_time)
@@ -177,7 +179,7 @@ class KyvernoBackend:
     def _requester(self, request: Mapping[str, Any]) -> Requester:
         return requester_of(request, self._lister, reads_roles=self._kyverno.reads_roles)
 
-    def _is_left_alone(self, request: Mapping[str, Any]) -> bool:
+    def _is_excluded(self, request: Mapping[str, Any]) -> bool:
         """Return whether a filter excludes the request (`pkg/webhooks/handlers/filter.go`)."""
         configuration = self._kyverno.configuration
         requester = self._requester(request)
@@ -204,7 +206,7 @@ class KyvernoBackend:
     def _rules(self, webhook: Webhook) -> RuleWebhook:
         """Return the webhook limited to the ClusterPolicies and Policies that its path selects."""
         whole, policies = self._kyverno.rules(self._discovery), self._kyverno.behind(self._discovery, _path(webhook))
-        return whole.asking(replace(whole.engine, cluster=self._cluster), self._cluster.namespace, policies)
+        return whole.for_policies(replace(whole.engine, cluster=self._cluster), self._cluster.namespace, policies)
 
     def _by_rules(
         self,
@@ -216,7 +218,7 @@ class KyvernoBackend:
         """Return the answer of the webhook's ClusterPolicies and Policies, or of only some of them."""
         rules, made = self._rules(webhook), self._request(request)
         if policies is not None:
-            rules = rules.asking(rules.engine, rules.namespaces, policies)
+            rules = rules.for_policies(rules.engine, rules.namespaces, policies)
         return _answer_of_rules(rules.mutate(made) if phase == "mutating" else rules.validate(made))
 
     def _by_cel(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer:
@@ -254,7 +256,7 @@ class KyvernoBackend:
         webhook, request = review.invocation.hook.webhook, review.request
         mutates = review.phase == "mutating"
         try:
-            if self._is_left_alone(request):
+            if self._is_excluded(request):
                 return ()
         except UndeterminedError:
             return ()

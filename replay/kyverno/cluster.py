@@ -110,7 +110,7 @@ class ListedCluster:
 
     def config_map(self, namespace: str, name: str) -> JSON | Missing | None:
         """See `ClusterReads.config_map`."""
-        return _whole(self._lister.get(_CONFIG_MAP, namespace, name))
+        return _object_or_unknown(self._lister.get(_CONFIG_MAP, namespace, name))
 
     def get_path(self, path: str) -> JSON | Missing | None:
         """See `ClusterReads.get_path`. The answer comes from known objects, without a call."""
@@ -132,7 +132,7 @@ class ListedCluster:
             return None
         query = parse_qsl(url.query, keep_blank_values=True)
         if len(rest) == 2:
-            found = _whole(self._lister.get(resource.kind, namespace or "", rest[1]))
+            found = _object_or_unknown(self._lister.get(resource.kind, namespace or "", rest[1]))
             return Missing("apiCall", "replay does not answer calls with query parameters") if query else found
         return self._listed(resource, namespace, query)
 
@@ -176,7 +176,7 @@ class ListedCluster:
         listed = self._lister.list(kind, namespace)
         if isinstance(listed, Missing):
             return listed
-        items = [_whole(each) for each in listed]
+        items = [_object_or_unknown(each) for each in listed]
         return next((each for each in items if isinstance(each, Missing)), items)
 
 
@@ -211,13 +211,13 @@ def _fields(obj: JSON) -> Mapping[str, str]:
 
 def known(value: JSON | Missing | PartialObject | None, name: str) -> JSON:
     """Return a completely known object, or None if it does not exist. Raises UndeterminedError if it is unknown."""
-    value = _whole(value)
+    value = _object_or_unknown(value)
     if isinstance(value, Missing):
         raise UndeterminedError(f"{name}: {value.reason}")
     return value
 
 
-def _whole(value: JSON | Missing | PartialObject | None) -> JSON | Missing | None:
+def _object_or_unknown(value: JSON | Missing | PartialObject | None) -> JSON | Missing | None:
     """Return an object, or its first unknown part."""
     return value.missing[0] if isinstance(value, PartialObject) else value
 

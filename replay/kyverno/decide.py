@@ -122,11 +122,11 @@ class _Decider:
     def _by_rules(self, webhook: RuleWebhook, case: PhaseRequests) -> dict[str, JSON]:
         phases: dict[str, JSON] = {}
         if case.mutating is not None:
-            asked = self._asked(webhook, case.mutating, "mutate", "verifyImages")
+            asked = self._policies_for(webhook, case.mutating, "mutate", "verifyImages")
             answer = webhook.mutate(self._known(case.mutating, asked)) if asked else RuleAnswer(allowed=True)
             phases["mutate"] = _phase(answer)
         if case.validating is not None:
-            asked = self._asked(webhook, case.validating, "validate", "verifyImages")
+            asked = self._policies_for(webhook, case.validating, "validate", "verifyImages")
             answer = webhook.validate(self._known(case.validating, asked)) if asked else RuleAnswer(allowed=True)
             for _, reason in answer.unknown:
                 raise UndeterminedError(reason)
@@ -137,7 +137,7 @@ class _Decider:
 
     def _triggered(self, webhook: RuleWebhook, request: Mapping[str, Any]) -> Iterator[dict[str, JSON]]:
         """Yield the rules that make or change other objects after a request, with what they do. They decide nothing."""
-        for policy in self._asked(webhook, request, "generate", "mutate"):
+        for policy in self._policies_for(webhook, request, "generate", "mutate"):
             if not policy.triggers:
                 continue
             try:
@@ -179,7 +179,7 @@ class _Decider:
         name = str(request.get("namespace") or "")
         return CELRequest(request, self._cluster.namespace(name) if name else None)
 
-    def _asked(self, webhook: RuleWebhook, request: Mapping[str, Any], *kinds: str) -> tuple[RulePolicy, ...]:
+    def _policies_for(self, webhook: RuleWebhook, request: Mapping[str, Any], *kinds: str) -> tuple[RulePolicy, ...]:
         """Return the policies with rules of some kinds for a request, whatever its objects are."""
         bare = {**request, "object": None, "oldObject": None, "options": None}
         return webhook.is_for(self._request(bare), kinds)

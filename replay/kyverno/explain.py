@@ -36,7 +36,7 @@ def explained_rules(rules: RuleWebhook, request: Request, *, mutates: bool) -> I
     answers: dict[tuple[int, bool], PolicyResponse] = {}
     unknown = ""
     try:
-        answers |= {(id(policy), False): each for policy, each in rules.told(request, mutates=mutates)}
+        answers |= {(id(policy), False): each for policy, each in rules.policy_results(request, mutates=mutates)}
         if not mutates:
             answers |= {(id(policy), True): each for policy, each in rules.triggered(request)}
     except (UndeterminedError, GoPanicError) as error:

@@ -13,7 +13,7 @@ from replay.manifests.engine_object import DENIES_ALREADY, NEVER_DENIES, EngineP
 from replay.manifests.manifest_set import match_resources
 
 _RULES: Final = ("ClusterPolicy", "Policy")
-_UNTOLD: Final = "Kyverno keeps failures in PolicyReports"
+_UNLOGGED: Final = "Kyverno keeps failures in PolicyReports"
 
 
 def promotion(value: JSON, discovery: Discovery) -> EnginePromotion | str:
@@ -49,7 +49,7 @@ def _of_rules(value: JSON, spec: JSON, discovery: Discovery) -> EnginePromotion 
         Rule(("*",), (group,), (version,), (f"{name}/{sub}" if sub else name,))
         for group, version, name, sub in selected
     )
-    return promoted_object(value, actions, patch, MatchResources(resource_rules=resources), _UNTOLD)
+    return promoted_object(value, actions, patch, MatchResources(resource_rules=resources), _UNLOGGED)
 
 
 def _of_cel(value: JSON, spec: JSON) -> EnginePromotion | str:
@@ -57,4 +57,4 @@ def _of_cel(value: JSON, spec: JSON) -> EnginePromotion | str:
     if not actions or "Deny" in actions:  # Deny is the default of Kyverno
         return DENIES_ALREADY
     criteria = match_resources(spec.get("matchConstraints")) or MatchResources()
-    return promoted_object(value, actions, {"spec": {"validationActions": ["Deny"]}}, criteria, _UNTOLD)
+    return promoted_object(value, actions, {"spec": {"validationActions": ["Deny"]}}, criteria, _UNLOGGED)

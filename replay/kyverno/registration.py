@@ -121,7 +121,7 @@ class _Registration:
         yield from self._of_rules(mutates=mutates)
         for kind, name, path, is_mutating in _TYPES:
             if is_mutating is mutates:
-                own = [each for each in self._objects if is_cel_object(each, kind) and self._is_asked(each)]
+                own = [each for each in self._objects if is_cel_object(each, kind) and self._decides_requests(each)]
                 yield from self._of_cel(own, name, path)
 
     def _of_rules(self, *, mutates: bool) -> Iterator[Webhook]:
@@ -206,7 +206,7 @@ class _Registration:
                 resources = (resource, "pods/ephemeralcontainers")
             yield Rule(operations, (own_group,), (own_version,), resources)
 
-    def _is_asked(self, policy: Policy) -> bool:
+    def _decides_requests(self, policy: Policy) -> bool:
         """Return whether Kyverno itself decides by a policy, and not a native policy generated from it."""
         admission = as_map(as_map(as_map(policy.get("spec")).get("evaluation")).get("admission"))
         exceptions = [each for each in self._objects if is_cel_object(each, "PolicyException")]

@@ -265,7 +265,7 @@ class EnginePromotion(Struct, frozen=True):
     patch: JSON
     promoted: JSON
     criteria: MatchResources
-    untold: str
+    unlogged_reason: str
     """Why an audit log does not show failures of the policy."""
 
 

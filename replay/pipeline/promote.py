@@ -59,7 +59,11 @@ def promote(scenario: Scenario, name: str, options: Options, progress: Progress)
     else:
         called, rules = policy_name(policy), frozenset(policy_names(policy))
         engine = _engine_promotion(policy, called, discovery)
-        bindings, criteria, untold = (_engine_binding(current, policy, engine),), engine.criteria, engine.untold
+        bindings, criteria, untold = (
+            (_engine_binding(current, policy, engine),),
+            engine.criteria,
+            engine.unlogged_reason,
+        )
         planned = manifests_of(scenario, files._replace(added=(SetObjects(engine=(engine.promoted,)),)))
     asked = _AuditedRequests(called, criteria, discovery, excluded_from_all([current]), options)
     result = run_sets(scenario, planned, options, progress, asked.read)

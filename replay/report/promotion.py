@@ -161,7 +161,7 @@ def _recorded(promoted: PromotedPolicy, zone: tzinfo) -> Fact:
     """Return the fact about the policy's audited failures in the log."""
     recorded = promoted.recorded
     if not recorded.requests:
-        return Fact("In the log", "nothing", promoted.untold or "no failure of it is recorded")
+        return Fact("In the log", "nothing", promoted.unlogged_reason or "no failure of it is recorded")
     failed = f"; {number(recorded.failed)} of them failed anyway" if recorded.failed else ""
     whose = f"{plural(recorded.users, 'user')}, {plural(recorded.namespaces, 'namespace')}"
     when = f"{minute(recorded.first, zone)} to {minute(recorded.last, zone)}"

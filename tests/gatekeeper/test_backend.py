@@ -145,8 +145,8 @@ def test_decisions_name_the_policy(tmp_path: Path) -> None:
         ("Needs/app", "validation.gatekeeper.sh"),
         ("Needs/team", "validation.gatekeeper.sh"),
     ]
-    said = 'admission webhook "validation.gatekeeper.sh" denied the request: [app] label app is missing\n[team] label team is missing'
-    assert {each.message for each in decision.denials} == {said}
+    results = 'admission webhook "validation.gatekeeper.sh" denied the request: [app] label app is missing\n[team] label team is missing'
+    assert {each.message for each in decision.denials} == {results}
     code = 'violation[{"msg": msg}] {'
     assert {each.places for each in decision.denials} == {(f"line 2 of the Rego of ConstraintTemplate/needs: {code}",)}
     assert [(each.policy, each.patch) for each in decision.mutated] == [

@@ -71,15 +71,15 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("images", "said"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
-def test_recorded_answers(tmp_path: Path, images: tuple[str, ...], said: str | list[str]) -> None:
+@pytest.mark.parametrize(("images", "results"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_recorded_answers(tmp_path: Path, images: tuple[str, ...], results: str | list[str]) -> None:
     (tmp_path / "answers.jsonl").write_text(RESPONSES, "utf-8")
     options = [f"signatures={tmp_path / 'answers.jsonl'}", "w=recorded"]
     found, others = with_provider_answers(manifests(TEMPLATE, CONSTRAINT, PROVIDER), options)
     assert others == ["w=recorded"]
     assert found.candidate is not None
     result = GatekeeperEngine(found.candidate.engine_objects, []).results(None, request(*images))
-    assert (result["undetermined"][0] if "undetermined" in result else result["validate"]["denials"]) == said
+    assert (result["undetermined"][0] if "undetermined" in result else result["validate"]["denials"]) == results
 
 
 def test_without_answers() -> None:

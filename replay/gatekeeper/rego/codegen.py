@@ -357,9 +357,9 @@ class FunctionWriter:
                 return self._assigned(self._relation(term))
             case Infix():
                 arguments = self.values(term.left, term.right)
-                self._takes(_OPERATORS[term.operator], (term.left, term.right), arguments)
+                self._charge_variables(_OPERATORS[term.operator], (term.left, term.right), arguments)
                 name = self._defined(f"{self.names.builtin(_OPERATORS[term.operator])}({', '.join(arguments)})")
-                self.line(f"{self.context[-1]}.made({name})")
+                self.line(f"{self.context[-1]}.charge_new({name})")
                 return name
             case Membership():
                 if term.key is None:
@@ -371,7 +371,7 @@ class FunctionWriter:
                 return self._holding(f"[{', '.join(self.values(*term.items))}]", term.items)
             case SetTerm():
                 items = self.values(*term.items)
-                self._takes("", term.items, items)
+                self._charge_variables("", term.items, items)
                 return self._holding(f"Set([{', '.join(items)}])", term.items)
             case ObjectTerm():
                 parts = [part for entry in term.entries for part in entry]
@@ -398,22 +398,24 @@ class FunctionWriter:
         """Assign a new collection. Its parts may be collections."""
         name = self._assigned(code)
         if any(isinstance(part, Var | Ref | Call | ArrayTerm | SetTerm | ObjectTerm | Comprehension) for part in parts):
-            self.line(f"{self.context[-1]}.holds({name})")
+            self.line(f"{self.context[-1]}.charge_members({name})")
         return name
 
-    def _takes(self, operation: str, terms: Sequence[Term], operands: Sequence[str]) -> None:
+    def _charge_variables(self, operation: str, terms: Sequence[Term], operands: Sequence[str]) -> None:
         """Spend steps for the operands of an operation."""
         if operation in CONSTANT or operation.startswith("is_"):
             return
         if operation == "sprintf":
             operands = operands[:1]  # the values are counted when they are printed
-        self.takes(*(operand for term, operand in zip(terms, operands, strict=False) if not isinstance(term, Scalar)))
+        self.charge_operands(
+            *(operand for term, operand in zip(terms, operands, strict=False) if not isinstance(term, Scalar))
+        )
 
-    def takes(self, *operands: str) -> None:
+    def charge_operands(self, *operands: str) -> None:
         """Write that an operation reads these operands whole. Short strings cost nothing."""
         for operand in operands:
             self.line(
-                f"if type({operand}) is not str or len({operand}) > {SCANNED}: {self.context[-1]}.takes({operand})"
+                f"if type({operand}) is not str or len({operand}) > {SCANNED}: {self.context[-1]}.charge_operand({operand})"
             )
 
     def _defined(self, code: str) -> str:
@@ -441,7 +443,7 @@ class FunctionWriter:
             self.block(write)
             parts.append(f"interpolated({name})")
         value = self._assigned(f"joined([{', '.join(parts)}])")
-        self.line(f"{self.context[-1]}.made({value})")
+        self.line(f"{self.context[-1]}.charge_new({value})")
         return value
 
     def _comprehension(self, term: Comprehension) -> str:
@@ -451,18 +453,18 @@ class FunctionWriter:
         def collect() -> None:
             if term.kind == "object":
                 key, value = self.value(term.key), self.value(term.value)
-                self.takes(key, value)
+                self.charge_operands(key, value)
                 self.line(f"{name}.put({key}, {value}, {term.line}, {self.file!r})")
             else:
                 value = self.value(term.value)
                 if term.kind == "set":
-                    self.takes(value)
+                    self.charge_operands(value)
                 self.line(f"{name}.{'append' if term.kind == 'array' else 'add'}({value})")
             self.line(f"{self.context[-1]}.spend({_ITEM})")
 
         self.block(lambda: self.body(term.body, collect))
         found = self._assigned(f"{name}.value()") if term.kind == "object" else name
-        self.line(f"{self.context[-1]}.holds({found})")
+        self.line(f"{self.context[-1]}.charge_members({found})")
         return found
 
     def _call(self, term: Call) -> str:
@@ -480,10 +482,10 @@ class FunctionWriter:
                 item = self.fresh()
                 self.loop(f"for {item} in {self.names.builtin(name)}({self.context[-1]}, {arguments[0]}):")
                 return item
-            self._takes(name, term.arguments, arguments)
+            self._charge_variables(name, term.arguments, arguments)
             value = self._defined(f"{self.names.builtin(name)}({', '.join(arguments)})")
             if name not in SMALL and not name.startswith(SMALL_FAMILIES):
-                self.line(f"{self.context[-1]}.made({value})")
+                self.line(f"{self.context[-1]}.charge_new({value})")
             return value
         path = path_of(term.function) or ()
         if path in self.names.called and not term.arguments:
@@ -494,8 +496,8 @@ class FunctionWriter:
         number, expected = self.names.functions[path]
         if expected != len(term.arguments):
             count = len(term.arguments)
-            said = f"has arity {expected}, got {count} argument{'' if count == 1 else 's'}"
-            raise RegoError(term.line, f"function data.{'.'.join(path)} {said}", "rego_type_error", self.file)
+            problem = f"has arity {expected}, got {count} argument{'' if count == 1 else 's'}"
+            raise RegoError(term.line, f"function data.{'.'.join(path)} {problem}", "rego_type_error", self.file)
         self.names.uses.add(path)
         arguments = self.values(*term.arguments)
         return self._defined(f"f{number}({', '.join([self.context[-1], *arguments])})")

@@ -54,7 +54,7 @@ def _rule_code(
     else:
         if kind == "object":
             lines.append("    out = out.value()")
-        lines.append("    c.holds(out)")
+        lines.append("    c.charge_members(out)")
     return [*lines, f"    c.memo[{number}] = out", "    return out"]
 
 
@@ -64,13 +64,13 @@ def _clause(writer: FunctionWriter, rule: Rule, kind: str, *, is_entry: bool) ->
     def collect() -> None:
         if kind == "set":
             value = writer.value(head.key)
-            writer.takes(value)
-            writer.line(f"c.said(out, {value}, {head.line})" if is_entry else f"out.add({value})")
+            writer.charge_operands(value)
+            writer.line(f"c.add_entry(out, {value}, {head.line})" if is_entry else f"out.add({value})")
         elif kind == "object":
             key, value = writer.value(head.key), writer.value(head.value)
             is_named = isinstance(head.key, Scalar) and isinstance(head.key.value, str)
             message = f", {_COMPLETE!r}" if is_named else ""
-            writer.takes(key, value)
+            writer.charge_operands(key, value)
             writer.line(f"out.put({key}, {value}, {head.line}, {writer.file!r}{message})")
 
     if kind != "value":
@@ -87,7 +87,7 @@ def _alternatives(writer: FunctionWriter, rule: Rule, message: str) -> None:
     def collect(head: Head) -> Callable[[], None]:
         def write() -> None:
             value = writer.value(head.value) if head.value is not None else "True"
-            writer.line(f"once({target}, {value}, {head.line}, {message!r}, {writer.file!r})")
+            writer.line(f"put_single({target}, {value}, {head.line}, {message!r}, {writer.file!r})")
 
         return write
 
@@ -109,7 +109,7 @@ def _alternatives(writer: FunctionWriter, rule: Rule, message: str) -> None:
             writer.indent -= 1
         is_first = False
         each = current.otherwise
-    writer.line(f"if {target}: once(out, {target}[0], {rule.head.line}, {message!r}, {writer.file!r})")
+    writer.line(f"if {target}: put_single(out, {target}[0], {rule.head.line}, {message!r}, {writer.file!r})")
 
 
 def _function_code(rules: Sequence[Rule], number: int, names: Names, file_of: Callable[[Rule], str]) -> list[str]:
@@ -236,11 +236,11 @@ class Program:
         context = Context(input_, inventory, len(self.names.rules), [STEPS] if left is None else left)
         if reads is not None:
             context.reads = reads
-        said = self._entry(context)
-        if not isinstance(said, Set):
+        results = self._entry(context)
+        if not isinstance(results, Set):
             # The keys of a value that is no set, over which `data.template.violation[r]` goes.
-            said = Set(said if isinstance(said, dict) else ())
-        return said, context
+            results = Set(results if isinstance(results, dict) else ())
+        return results, context
 
 
 def _in_order(uses: Mapping[Path, set[Path]]) -> list[Path]:

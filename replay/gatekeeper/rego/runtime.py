@@ -127,7 +127,7 @@ class Context:
         if self.left[0] < 0:
             raise TooManyStepsError(f"the policy needs more than {STEPS} steps")
 
-    def made(self, value: Value) -> None:
+    def charge_new(self, value: Value) -> None:
         """Spend steps for the memory of a new value."""
         kind = type(value)
         if kind is str:
@@ -136,11 +136,11 @@ class Context:
         elif kind in _PARTS:
             parts = _PARTS[kind](value)
             self.spend(len(parts) if kind is list else _ENTRY * len(parts))
-            self.holds(value)
+            self.charge_members(value)
         elif kind is int and value > _LARGE:
             self.spend(value.bit_length() // _SHORT)
 
-    def holds(self, value: Value) -> None:
+    def charge_members(self, value: Value) -> None:
         """Spend steps for the collections in a new collection, as if they were copied.
 
         They are shared, so without this a few steps would make a value with exponentially many parts.
@@ -157,7 +157,7 @@ class Context:
         known = self.sizes.get(id(value))
         return len(_PARTS[type(value)](value)) + 1 if known is None else known[1]
 
-    def takes(self, value: Value) -> None:
+    def charge_operand(self, value: Value) -> None:
         """Spend steps for an operation that reads an operand whole."""
         kind = type(value)
         if kind is str:
@@ -165,7 +165,7 @@ class Context:
         elif kind in _PARTS:
             self.spend(self.size(value) // _ENTRY)
 
-    def said(self, out: Set, value: Value, line: int) -> None:
+    def add_entry(self, out: Set, value: Value, line: int) -> None:
         """Add a member of the entry rule, and record the line of its rule."""
         self.spend(_ENTRY)
         out.add(value)
@@ -220,7 +220,7 @@ def joined(parts: Sequence[str]) -> str:
     return "".join(parts)
 
 
-def once(out: list[Value], value: Value, line: int, message: str, file: str) -> None:
+def put_single(out: list[Value], value: Value, line: int, message: str, file: str) -> None:
     """Add the value of a rule that has only one. Raises ConflictError if it has another value already."""
     if not out:
         out.append(value)
@@ -321,14 +321,14 @@ def same(context: Context, a: Value, b: Value) -> bool:
     if kind is str:
         return bool(a == b)
     if kind in _PARTS:
-        context.takes(a)
+        context.charge_operand(a)
     return equal(a, b)
 
 
 def order(context: Context, a: Value, b: Value) -> int:
     """Return -1, 0 or 1 for the order of two values, and spend steps for collections."""
     if type(a) in _PARTS:
-        context.takes(a)
+        context.charge_operand(a)
     return compare(a, b)
 
 
@@ -336,8 +336,8 @@ def is_member(context: Context, value: Value, collection: Value) -> bool:
     """Return whether `value in collection` holds (`topdown/sets.go`, `builtinMember`)."""
     kind = type(collection)
     if type(value) in _PARTS:
-        context.takes(value)
-        context.takes(collection)
+        context.charge_operand(value)
+        context.charge_operand(collection)
     if isinstance(collection, Set):
         return collection.has(value)
     if kind is list and type(value) is str:
@@ -360,7 +360,7 @@ NAMESPACE = {
     "Entries": Entries,
     "object_of": object_of,
     "replaced": replaced,
-    "once": once,
+    "put_single": put_single,
     "step": step,
     "values": values,
     "entries": entries,

@@ -66,7 +66,7 @@ _MAX_SIZE = 1000
 """Limit of ours for the size of a type. Larger ones are `ANY`, because variables can double a type in each literal."""
 
 
-def _made(kind: str, **parts: Any) -> Type:
+def _bounded(kind: str, **parts: Any) -> Type:
     found = Type(kind, **parts)
     inner = [*found.parts, *(value for _, value in found.fields), found.key, found.of]
     size = 1 + sum(part.size for part in inner if part is not None)
@@ -75,24 +75,24 @@ def _made(kind: str, **parts: Any) -> Type:
 
 def array_of(items: Iterable[Type | None], rest: Type | None = None) -> Type:
     """Return the type of an array with these elements, and any number of others of type `rest`."""
-    return _made("array", parts=tuple(items), of=rest)
+    return _bounded("array", parts=tuple(items), of=rest)
 
 
 def set_of(member: Type | None) -> Type:
     """Return the type of a set."""
-    return _made("set", of=member)
+    return _bounded("set", of=member)
 
 
 def object_of(fields: Mapping[Any, Type | None], rest: tuple[Type | None, Type | None] | None = None) -> Type:
     """Return the type of an object with these fields. `rest` is the type of the keys and values of all others."""
     known = tuple(sorted(fields.items(), key=lambda entry: rank(entry[0])))
     key, of = rest or (None, None)
-    return _made("object", fields=known, key=key, of=of, is_open=rest is not None)
+    return _bounded("object", fields=known, key=key, of=of, is_open=rest is not None)
 
 
 def function_of(arguments: Iterable[Type | None], result: Type | None) -> Type:
     """Return the type of a function."""
-    return _made("function", parts=tuple(arguments), of=result)
+    return _bounded("function", parts=tuple(arguments), of=result)
 
 
 def scalar_type(value: Any) -> Type:
@@ -139,7 +139,7 @@ def union(one: Type | None, other: Type | None) -> Type | None:
         if found == ANY:
             return ANY
         members |= set(found.parts) if found.kind == "any" else {found}
-    return _made("any", parts=tuple(sorted(members, key=_sorted)))
+    return _bounded("any", parts=tuple(sorted(members, key=_sorted)))
 
 
 def is_part(one: Type | None, other: Type | None) -> bool:
@@ -308,10 +308,10 @@ class _Parser:
         if kind == "???":
             return None
         if kind == "any":
-            return _made("any", parts=tuple(sorted(parts, key=_sorted)))
+            return _bounded("any", parts=tuple(sorted(parts, key=_sorted)))
         if kind == "object":
             return object_of(fields, (key, of) if is_open else None)
-        return _made(kind, parts=tuple(parts), of=of)
+        return _bounded(kind, parts=tuple(parts), of=of)
 
 
 @lru_cache(maxsize=1)

@@ -207,7 +207,7 @@ class TypeChecker:
         if self._both(left, types[0], right, types[1], scope):
             return
         if not (has_errors and any(map(is_unknown, types))):
-            self._say(expression.line, f"match error\n\tleft  : {text(types[0])}\n\tright : {text(types[1])}")
+            self._add_error(expression.line, f"match error\n\tleft  : {text(types[0])}\n\tright : {text(types[1])}")
 
     def _call(self, expression: Expression, scope: _Scope, *, has_errors: bool) -> None:
         operator, operands = expression.operator, expression.operands
@@ -224,7 +224,7 @@ class TypeChecker:
                 return
             function = known
             if function.kind != "function":
-                self._say(expression.line, f"undefined function {name}")
+                self._add_error(expression.line, f"undefined function {name}")
                 return
             wanted = arguments_text((*function.parts, function.of))
         expected = [*function.parts, *([] if function.of is None else [function.of])]
@@ -235,10 +235,10 @@ class TypeChecker:
                 shown = [self._type(each, scope) for each in operands] if is_fitting else have
                 if not (has_errors and any(map(is_unknown, shown))):
                     given = f"\n\thave: {arguments_text(shown)}\n\twant: {wanted}"
-                    self._say(expression.line, f"{name}: invalid argument(s){given}")
+                    self._add_error(expression.line, f"{name}: invalid argument(s){given}")
                 return
 
-    def _say(self, line: int, message: str) -> None:
+    def _add_error(self, line: int, message: str) -> None:
         self.errors.append(RegoError(line, message, "rego_type_error", self._file))
 
     # Unification: a variable without a type gets that of the other side (`unify1`, `unify2`).
@@ -349,7 +349,7 @@ class TypeChecker:
     def _used(self, ref: Ref, place: int, found: Type) -> None:
         name, own = reference_text(ref), reference_text(Ref(ref.head, ref.operands[:place], ref.line))
         details = f"\n\t{name}\n\t{'^' * len(own)}\n\thave: {found}"
-        self._say(ref.line, f"function {name} used as reference, not called{details}")
+        self._add_error(ref.line, f"function {name} used as reference, not called{details}")
 
     def _operands(self, ref: Ref, start: int, found: Type | None, scope: _Scope) -> None:
         """Check the operands of a reference from one on, for a value of this type."""
@@ -394,7 +394,7 @@ class TypeChecker:
 
     def _undefined(self, ref: Ref, details: str) -> None:
         shown = reference_text(ref)
-        self._say(ref.line, f"undefined ref: {shown}\n\t{shown}\n\t{details}")
+        self._add_error(ref.line, f"undefined ref: {shown}\n\t{shown}\n\t{details}")
 
     # Types of terms (`TypeEnv.GetByValue`)
 

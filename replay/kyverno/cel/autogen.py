@@ -24,7 +24,7 @@ class ExtractionError(Exception):
 
 def extracted_requests(request: CELRequest) -> list[tuple[str, CELRequest]]:
     """Return a request for each pod template, with the template's path. Raises ExtractionError and UndeterminedError."""
-    new, old = _whole(request.object), _whole(request.old_object)
+    new, old = _pod_object(request.object), _pod_object(request.old_object)
     source = new or old
     if not source:
         raise ExtractionError("extraction mode: expected an unstructured object, got *unstructured.Unstructured")
@@ -43,7 +43,7 @@ def extracted_requests(request: CELRequest) -> list[tuple[str, CELRequest]]:
     return made
 
 
-def _whole(obj: Object) -> dict[str, Any]:
+def _pod_object(obj: Object) -> dict[str, Any]:
     if isinstance(obj, Missing | PartialObject):
         missing = obj if isinstance(obj, Missing) else obj.missing[0]
         raise UndeterminedError(f"{missing.path}: {missing.reason}")

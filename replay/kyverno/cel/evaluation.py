@@ -118,10 +118,10 @@ class PolicyInputs:
 
     def bind(self, name: str, value: Value) -> None:
         """Bind a name to another value for later expressions. Variables that were already computed keep their values."""
-        self._begin_again()
+        self._reset()
         self.bindings[name] = value
 
-    def _begin_again(self) -> None:
+    def _reset(self) -> None:
         # Kyverno computes a variable once per request, even if the object changes afterwards.
         if self._evaluation is not None:
             self._computed = self._evaluation.computed_variables
@@ -131,7 +131,7 @@ class PolicyInputs:
     def evaluate(self, compiled: CompiledExpression, *, exact: bool = False) -> Evaluated:
         """Evaluate an expression. `exact` asks only the strict engine."""
         if exact:
-            self._begin_again()
+            self._reset()
         if self._evaluation is None:
             self._evaluation = evaluations(self._compiler, self._inputs, _BUDGET, exact=exact, variables=self._computed)
         return self._evaluation.evaluate(compiled)
@@ -187,7 +187,7 @@ class PolicyInputs:
             if each.exception.has_expired(self.bindings[NOW]):
                 continue
             matched.append(each.exception)
-            is_whole = is_whole or each.exception.spec.is_whole
+            is_whole = is_whole or each.exception.spec.is_complete
             if not is_whole:
                 images += each.exception.spec.images or ()
                 values += each.exception.spec.allowed_values or ()

@@ -116,14 +116,14 @@ class GeneratingPolicy:
             if matched is False:
                 return None
             if isinstance(matched, Missing):
-                return self._made(unknown=f"{matched.path}: {matched.reason}")
+                return self._generation(unknown=f"{matched.path}: {matched.reason}")
             return self._generated(request, reader)
         except MatchingError as error:
-            return self._made(error=f"failed to execute matching: {error}")
+            return self._generation(error=f"failed to execute matching: {error}")
         except EvaluationError as error:
-            return self._made(error=f"failed to evaluate policy: {error}")
+            return self._generation(error=f"failed to evaluate policy: {error}")
         except UndeterminedError as error:
-            return self._made(unknown=str(error))
+            return self._generation(unknown=str(error))
 
     def _generated(self, request: CELRequest, reader: Reader) -> Generation | None:
         inputs = PolicyInputs(self._compiler, request, reader, self.namespace, mutates=False)
@@ -132,15 +132,15 @@ class GeneratingPolicy:
         if not inputs.match(self._conditions, ignores_errors=False):
             return None
         if self._has_template:
-            return self._made(unknown="templates are not filled in")
+            return self._generation(unknown="templates are not filled in")
         objects: list[JSON] = []
         inputs.bind("generator", generator_binding(objects))
         for generation in self._generations:
             # Only once: compiled code that gives up would already have added objects.
             inputs.value(generation, exact=True)
-        return self._made(tuple(objects))
+        return self._generation(tuple(objects))
 
-    def _made(self, objects: tuple[JSON, ...] = (), error: str = "", unknown: str = "") -> Generation:
+    def _generation(self, objects: tuple[JSON, ...] = (), error: str = "", unknown: str = "") -> Generation:
         return Generation(self.name, self.namespace, objects, error, unknown)
 
 

@@ -159,8 +159,8 @@ class CELRequest:
         if namespace is None or isinstance(namespace, Missing):
             return namespace
         if isinstance(namespace, PartialObject):
-            return PartialObject(_whole(namespace.value), namespace.missing)
-        return _whole(namespace)
+            return PartialObject(_with_go_fields(namespace.value), namespace.missing)
+        return _with_go_fields(namespace)
 
 
 class _Plain(PlainBindings):
@@ -193,7 +193,7 @@ def _labels(obj: Object) -> Labels | Missing:
     return {key: "" if value is None else value for key, value in labels.items()}
 
 
-def _whole(namespace: JSON) -> JSON:
+def _with_go_fields(namespace: JSON) -> JSON:
     """Return a Namespace with the fields that Go's type always writes."""
     return {**namespace, "spec": namespace.get("spec") or {}, "status": namespace.get("status") or {}}
 

@@ -233,7 +233,7 @@ class ExceptionSpec(Struct, frozen=True, rename="camel"):
         return _conditions(self.match_conditions)
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether it exempts a matching request completely, and not only some images or values."""
         return not self.images and not self.allowed_values
 

@@ -108,7 +108,7 @@ class ValidatingPolicy:
         return self._constraints is not None and self._constraints.may_match(key)
 
     @cached_property
-    def _alike(self) -> AlikeOutcomes[CELResult] | None:
+    def _earlier_results(self) -> AlikeOutcomes[CELResult] | None:
         """Earlier results for requests that agree in everything the policy reads.
 
         It is None if the result depends on more than the request.
@@ -133,7 +133,7 @@ class ValidatingPolicy:
             return None
         if isinstance(matched, Missing):
             raise undetermined(matched)
-        alike = self._alike
+        alike = self._earlier_results
         known = None if alike is None else alike.find(request.projected)
         if known is not None:
             return known

@@ -21,9 +21,9 @@ from replay.kyverno.migrate.formula import (
     FALSE,
     TRUE,
     Formula,
+    NoEquivalentError,
     Place,
     Type,
-    UnsaidError,
     all_of,
     any_of,
     certain,
@@ -118,11 +118,11 @@ class _Key(Struct, frozen=True):
 def _condition(condition: Mapping[str, Any], variables: Variables) -> Outcome:
     value = with_floats(condition.get("value"))
     if has_variables(value):
-        raise UnsaidError("the value of a condition has variables")
+        raise NoEquivalentError("the value of a condition has variables")
     name = str(condition.get("operator") or "")
     operator = operator_named(name)
     if operator is None:
-        raise UnsaidError(f"there is no operator `{name}`")
+        raise NoEquivalentError(f"there is no operator `{name}`")
     key = _key(condition.get("key"), variables)
     test = _Test(name, value, lambda one: operator(one, value))
     if key.fixed is not None:
@@ -145,14 +145,14 @@ def _of_place(key: _Key, place: Place, test: _Test) -> Outcome:
         return Outcome(_of_items(key.items, place, test))
     if kind is Type.LIST:
         if key.has_default and key.default != []:
-            raise UnsaidError(f"the default of the list {place.path} is not empty")
+            raise NoEquivalentError(f"the default of the list {place.path} is not empty")
         item = place.item("item")
         found = test.items(f"{place.default('[]')}", "item", TRUE, "item", item.type)
         if key.has_default:
             return Outcome(found)
         return Outcome(all_of(place.exists, found), negated(place.exists))
     if kind not in (Type.TEXT, Type.QUANTITY, Type.INTEGER, Type.BOOLEAN):
-        raise UnsaidError(f"{place.path} is neither text, number, boolean nor a list of these")
+        raise NoEquivalentError(f"{place.path} is neither text, number, boolean nor a list of these")
     if not key.has_default:
         return Outcome(all_of(place.exists, test.scalar(place.plain, kind)), negated(place.exists))
     default = test.decided(with_floats(key.default))
@@ -177,7 +177,7 @@ def _of_place(key: _Key, place: Place, test: _Test) -> Outcome:
 def _of_items(field: str, place: Place, test: _Test) -> Formula:
     """Return a condition about one field of each list item. Items without it are skipped. Without a list it is false."""
     if place.type is not Type.LIST:
-        raise UnsaidError(f"{place.path} is not a list")
+        raise NoEquivalentError(f"{place.path} is not a list")
     item = place.item("item")
     own = item.field(field)
     return all_of(place.exists, test.items(place.default("[]"), "item", own.exists, own.plain, own.type))
@@ -211,11 +211,11 @@ class _Test(Struct, frozen=True):
             if operator_named(self.name) is not None and _is_quantity(self.value):
                 order = f"quantity({text}).compareTo(quantity({literal(self.value)}))"
                 return compared(order, _RELATIONS[name], "0")
-        raise UnsaidError(f"`{self.name}` compares texts by what they look like")
+        raise NoEquivalentError(f"`{self.name}` compares texts by what they look like")
 
     def _equals(self, text: str) -> Formula:
         if not isinstance(self.value, str):
-            raise UnsaidError(f"`{self.name}` compares a text with `{sprint(self.value)}`")
+            raise NoEquivalentError(f"`{self.name}` compares a text with `{sprint(self.value)}`")
         _refuse_durations(self.value)
         if _is_quantity(self.value):
             order = compared(f"quantity({text}).compareTo(quantity({literal(self.value)}))", "==", "0")
@@ -228,23 +228,23 @@ class _Test(Struct, frozen=True):
         """Return the values that a membership operator lists."""
         if isinstance(self.value, list):
             if any(isinstance(each, dict | list) or each is None for each in self.value):
-                raise UnsaidError(f"the value of `{self.name}` is not a list of strings")
+                raise NoEquivalentError(f"the value of `{self.name}` is not a list of strings")
             return [sprint(each) for each in self.value]
         if not isinstance(self.value, str) or self.name.lower() in ("in", "notin"):
-            raise UnsaidError(f"the value of `{self.name}` is not a list")
+            raise NoEquivalentError(f"the value of `{self.name}` is not a list")
         try:
             orjson.loads(self.value)
         except orjson.JSONDecodeError:
             if operator_of(self.value) != "-":
                 return [self.value]
-        raise UnsaidError(f"the value of `{self.name}` is read as JSON or as a range")
+        raise NoEquivalentError(f"the value of `{self.name}` is read as JSON or as a range")
 
     def _integer(self, text: str) -> Formula:
         name = self.name.lower()
         if name in _MEMBERSHIP:
             patterns = self._patterns()
             if any(map(has_wildcard, patterns)):
-                raise UnsaidError(f"the value of `{self.name}` has wildcards for a number")
+                raise NoEquivalentError(f"the value of `{self.name}` has wildcards for a number")
             found = Formula(f"{text} in {literal([int(each) for each in patterns if _is_whole(each)])}", COMPARISON)
             return negated(found) if "not" in name else found
         number = self.value
@@ -252,19 +252,19 @@ class _Test(Struct, frozen=True):
             _refuse_durations(number)
             number = float(number) if _is_whole(number) else number
         if not isinstance(number, float) or not number.is_integer():
-            raise UnsaidError(f"`{self.name}` compares a number with `{sprint(self.value)}`")
+            raise NoEquivalentError(f"`{self.name}` compares a number with `{sprint(self.value)}`")
         relation = _RELATIONS.get(name) or {"equal": "==", "equals": "==", "notequal": "!=", "notequals": "!="}.get(
             name
         )
         if relation is None:
-            raise UnsaidError(f"`{self.name}` is not said of numbers")
+            raise NoEquivalentError(f"`{self.name}` is not said of numbers")
         return compared(text, relation, literal(number))
 
     def items(self, items: str, name: str, there: Formula, text: str, kind: Type) -> Formula:
         """Return when the operator holds for a list of strings. `there` says which items count."""
         operator = self.name.lower()
         if operator not in ("anyin", "allin", "anynotin", "allnotin") or kind is not Type.TEXT:
-            raise UnsaidError(f"`{self.name}` compares a list")
+            raise NoEquivalentError(f"`{self.name}` compares a list")
         fits = fits_any_wildcard(self._patterns(), text)
         wanted = negated(fits) if operator in ("anynotin", "allnotin") else fits
         if operator in ("anyin", "anynotin"):
@@ -290,38 +290,38 @@ def _refuse_durations(text: str) -> None:
     except DurationError:
         return
     if text != "0":
-        raise UnsaidError(f"`{text}` is compared as a duration")
+        raise NoEquivalentError(f"`{text}` is compared as a duration")
 
 
 def _key(written: JSON, variables: Variables) -> _Key:
     """Return the parsed key of a condition, which must be exactly one variable. Raises UnsaidError."""
     if not isinstance(written, str) or not (found := VARIABLES.fullmatch(written)):
-        raise UnsaidError("the key of a condition is not one variable")
+        raise NoEquivalentError("the key of a condition is not one variable")
     inner = found[0].removeprefix("{{").removesuffix("}}").strip()
     if "{" in inner or "@" in inner:
-        raise UnsaidError(f"`{inner}` is not a plain path")
+        raise NoEquivalentError(f"`{inner}` is not a plain path")
     try:
         return _of_node(parse(inner), inner, variables)
     except JMESPathError:
-        raise UnsaidError(f"`{inner}` is no JMESPath") from None
+        raise NoEquivalentError(f"`{inner}` is no JMESPath") from None
 
 
 def _of_node(node: Node, shown: str, variables: Variables) -> _Key:
     if node.kind is Kind.OR:
         left, right = node.children
         if right.kind is not Kind.LITERAL:
-            raise UnsaidError(f"`{shown}` has a default that is not a literal")
+            raise NoEquivalentError(f"`{shown}` has a default that is not a literal")
         key = _of_node(left, shown, variables)
         if key.text or key.fixed is not None:
             return key  # who asks, and for what, is never empty
         if key.has_default or key.items or key.place is None:
-            raise UnsaidError(f"`{shown}` is not a plain path with a default")
+            raise NoEquivalentError(f"`{shown}` is not a plain path with a default")
         return _Key(key.place, right.value, has_default=True)
     if node.kind is Kind.PROJECTION and node.children[1].kind is Kind.FIELD:
         left = node.children[0]
         key = _of_node(left.children[0] if left.kind is Kind.FLATTEN else left, shown, variables)
         if key.place is None or key.items:
-            raise UnsaidError(f"`{shown}` is not a plain path")
+            raise NoEquivalentError(f"`{shown}` is not a plain path")
         return _Key(key.place, items=node.children[1].value)
     return _of_path(path_fields(node, shown), shown, variables)
 
@@ -332,7 +332,7 @@ def path_fields(node: Node, shown: str) -> list[str]:
         return [str(node.value)]
     if node.kind is Kind.SUBEXPRESSION:
         return [*path_fields(node.children[0], shown), *path_fields(node.children[1], shown)]
-    raise UnsaidError(f"`{shown}` is not a plain path")
+    raise NoEquivalentError(f"`{shown}` is not a plain path")
 
 
 def _of_path(fields: list[str], shown: str, variables: Variables) -> _Key:
@@ -356,4 +356,6 @@ def _of_path(fields: list[str], shown: str, variables: Variables) -> _Key:
             return _Key(None, text="request.namespace")
         case ["request", "userInfo", "username"]:
             return _Key(None, text="request.userInfo.username")
-    raise UnsaidError(f"`{shown}` is not read from the object, the operation, the namespace or the name of the user")
+    raise NoEquivalentError(
+        f"`{shown}` is not read from the object, the operation, the namespace or the name of the user"
+    )

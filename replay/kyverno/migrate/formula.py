@@ -19,7 +19,7 @@ _ATOM, COMPARISON, _AND, LOOSEST = range(4)
 _LONGEST_LINE = 100
 
 
-class UnsaidError(Exception):
+class NoEquivalentError(Exception):
     """Rule without an equivalent in CEL, or not known to have one. `str()` is the reason."""
 
 
@@ -105,7 +105,7 @@ def literal(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(literal, value))}]"
     if not isinstance(value, str):
-        raise UnsaidError(f"`{value}` is not a string, an integer or a boolean")
+        raise NoEquivalentError(f"`{value}` is not a string, an integer or a boolean")
     return f"'{''.join(_escaped(each) for each in value)}'"
 
 
@@ -212,7 +212,7 @@ class Place(Struct, frozen=True):
         types = {_type(schema) for schema in self.schemas}
         known = types.pop() if len(types) == 1 else None
         if known is None:
-            raise UnsaidError(f"the type of {self.path or 'the object'} is not known")
+            raise NoEquivalentError(f"the type of {self.path or 'the object'} is not known")
         return known
 
     def field(self, name: str) -> Place:
@@ -220,7 +220,7 @@ class Place(Struct, frozen=True):
         path = f"{self.path}.{name}".lstrip(".")
         found = [each for schema in self.schemas if (each := schema.field(name)) is not None]
         if not found:
-            raise UnsaidError(f"the schema does not have {path}")
+            raise NoEquivalentError(f"the schema does not have {path}")
         if _IDENTIFIER.fullmatch(name) and name not in _KEYWORDS:
             optional, plain = f"{self.optional}.?{name}", f"{self.plain}.{name}"
         else:

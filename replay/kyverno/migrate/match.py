@@ -15,7 +15,7 @@ from replay.kyverno.migrate.formula import (
     FALSE,
     TRUE,
     Formula,
-    UnsaidError,
+    NoEquivalentError,
     all_of,
     any_of,
     compared,
@@ -175,7 +175,7 @@ def match_of(rule: Mapping[str, Any], default: Sequence[str], discovery: Discove
         resources = as_map(block.get("resources"))
         kinds = tuple(resources.get("kinds") or ())
         if not kinds:
-            raise UnsaidError("a filter of `match` names no kinds")
+            raise NoEquivalentError("a filter of `match` names no kinds")
         own = _resources(discovery, kinds)
         filters.append(_Filter(block, own))
         found.update(dict.fromkeys(own))
@@ -196,10 +196,10 @@ def _resources(discovery: Discovery, kinds: Iterable[str]) -> tuple[Resource, ..
     found: dict[Resource, None] = {}
     for kind in kinds:
         if has_wildcard(parse_kind_selector(kind).kind):
-            raise UnsaidError(f"the kind `{kind}` has wildcards")
+            raise NoEquivalentError(f"the kind `{kind}` has wildcards")
         own = sorted(selected_resources(discovery, [kind]))
         if not own:
-            raise UnsaidError(f"the kind `{kind}` is not known: give its CustomResourceDefinition in --cluster")
+            raise NoEquivalentError(f"the kind `{kind}` is not known: give its CustomResourceDefinition in --cluster")
         found.update(dict.fromkeys(own))
     if _PODS in found:
         # Kyverno adds this subresource to its webhook for each rule about pods.
@@ -256,7 +256,7 @@ def _named(resources: Mapping[str, Any], reading: Reading, is_namespace: bool | 
         conditions.append(fits_any_wildcard(names, text))
     for key, value in as_map(resources.get("annotations")).items():
         if has_wildcard(key):
-            raise UnsaidError(f"the annotation `{key}` has wildcards in its key")
+            raise NoEquivalentError(f"the annotation `{key}` has wildcards in its key")
         place = f"{metadata}.?annotations[?{literal(key)}]"
         fits = fits_wildcard(str(value), f"{place}.orValue('')")
         conditions.append(all_of(Formula(f"{place}.hasValue()"), fits))
@@ -267,11 +267,11 @@ def _selected(selector: Mapping[str, Any], labels: str) -> Formula:
     """Return the condition that a selector selects labels. `labels` is the expression of an optional or of a map."""
     wanted = as_map(selector.get("matchLabels"))
     if any(has_wildcard(key) or has_wildcard(str(value)) for key, value in wanted.items()):
-        raise UnsaidError("a label selector has wildcards")
+        raise NoEquivalentError("a label selector has wildcards")
     try:
         matches_selector(selector, {})
     except SelectorError as error:
-        raise UnsaidError(f"the label selector is wrong: {error}") from None
+        raise NoEquivalentError(f"the label selector is wrong: {error}") from None
     conditions = []
 
     def place(key: str) -> str:
@@ -298,7 +298,7 @@ def _user(block: Mapping[str, Any]) -> Formula:
     """Return the condition that the user is one of the subjects. Raises UnsaidError for roles."""
     for field in ("roles", "clusterRoles"):
         if block.get(field):
-            raise UnsaidError(f"`{field}` are those of bindings, which CEL does not see")
+            raise NoEquivalentError(f"`{field}` are those of bindings, which CEL does not see")
     subjects = block.get("subjects")
     if not subjects:
         return TRUE

@@ -15,7 +15,7 @@ from msgspec import Struct
 from replay.json import JSON
 from replay.kube.json_patch import JSONPatchError, tokens
 from replay.kube.schema import Encoding
-from replay.kyverno.migrate.formula import Formula, Place, Type, UnsaidError, literal, negated
+from replay.kyverno.migrate.formula import Formula, NoEquivalentError, Place, Type, literal, negated
 from replay.kyverno.rules.json6902 import invalid_operation, read_operations
 from replay.kyverno.rules.match_pattern import ADD, parse_anchor
 from replay.kyverno.rules.response import RuleError
@@ -35,30 +35,30 @@ class _Patch(Struct, frozen=True):
 def patch_expression(mutation: Mapping[str, Any], root: Place) -> str:
     """Return the expression of a JSON patch that changes an object as a mutation does. Raises UnsaidError."""
     if has_variables({key: mutation.get(key) for key in ("patchStrategicMerge", "patchesJson6902")}):
-        raise UnsaidError("the patch has variables")
+        raise NoEquivalentError("the patch has variables")
     if mutation.get("patchStrategicMerge") is not None:
         patches = list(_merged(mutation["patchStrategicMerge"], ()))
     else:
         patches = list(_operations(str(mutation.get("patchesJson6902") or "")))
     if not patches:
-        raise UnsaidError("it patches nothing")
+        raise NoEquivalentError("it patches nothing")
     for one, other in combinations(patches, 2):
         # Each operation is written for the object of the request, which no other one may change below it.
         if one.path[: len(other.path)] == other.path or other.path[: len(one.path)] == one.path:
-            raise UnsaidError(f"two of its patches change {'.'.join(min(one.path, other.path))}")
+            raise NoEquivalentError(f"two of its patches change {'.'.join(min(one.path, other.path))}")
     return _joined(patches, root)
 
 
 def _merged(node: JSON, above: tuple[str, ...]) -> Iterator[_Patch]:
     """Yield the fields that a strategic merge sets."""
     if not isinstance(node, dict) or not node:
-        raise UnsaidError(f"the patch of {'.'.join(above) or 'the object'} is not a map with fields")
+        raise NoEquivalentError(f"the patch of {'.'.join(above) or 'the object'} is not a map with fields")
     for key in sorted(node):
         if key == "$patch":
-            raise UnsaidError("the patch has a directive")
+            raise NoEquivalentError("the patch has a directive")
         anchor = parse_anchor(key)
         if anchor is not None and anchor.modifier != ADD:
-            raise UnsaidError(f"the patch has the anchor `{key}`")
+            raise NoEquivalentError(f"the patch has the anchor `{key}`")
         path = (*above, key if anchor is None else anchor.key)
         if anchor is None and isinstance(node[key], dict):
             yield from _merged(node[key], path)
@@ -72,16 +72,16 @@ def _operations(text: str) -> Iterator[_Patch]:
         operations = read_operations(text)
         for operation in operations:
             if invalid_operation(operation):
-                raise UnsaidError("its patch is invalid")
+                raise NoEquivalentError("its patch is invalid")
             if operation["op"] not in ("add", "replace", "remove"):
-                raise UnsaidError(f"its patch has `{operation['op']}`")
+                raise NoEquivalentError(f"its patch has `{operation['op']}`")
             path = tokens(operation["path"])
             # Before an index Kyverno adds a list, not a map.
             if any(key == "-" or key.removeprefix("-").isdigit() for key in path):
-                raise UnsaidError(f"its patch has an index: {operation['path']}")
+                raise NoEquivalentError(f"its patch has an index: {operation['path']}")
             yield _Patch(operation["op"], path, operation.get("value"))
     except (RuleError, JSONPatchError):
-        raise UnsaidError("its patch is invalid") from None
+        raise NoEquivalentError("its patch is invalid") from None
 
 
 def _joined(patches: Sequence[_Patch], root: Place) -> str:
@@ -104,13 +104,13 @@ def _joined(patches: Sequence[_Patch], root: Place) -> str:
 def _parent(patch: _Patch, root: Place, conditional: dict[str, None]) -> Place:
     """Return the map that holds a field. The operations that add the maps along its path join the conditional ones."""
     if not patch.path:
-        raise UnsaidError("its patch is about the whole object")
+        raise NoEquivalentError("its patch is about the whole object")
     place, is_sure = root, True
     for index, name in enumerate(patch.path[:-1], 1):
         is_sure = is_sure and _is_always_there(place, name)
         place = place.field(name)
         if place.type is not Type.OBJECT:
-            raise UnsaidError(f"{place.path} is not a map")
+            raise NoEquivalentError(f"{place.path} is not a map")
         if patch.op == "add" and not is_sure:
             made = _written("add", patch.path[:index], "{}")
             conditional[_choice(negated(place.has_value), made)] = None
@@ -127,7 +127,7 @@ def _operation(patch: _Patch, place: Place) -> str:
     if patch.op == "remove":
         return _written("remove", patch.path)
     if place.type in (Type.OBJECT, Type.LIST) or isinstance(patch.value, dict | list) or patch.value is None:
-        raise UnsaidError(f"the patch of {place.path} is not a string, a number or a boolean")
+        raise NoEquivalentError(f"the patch of {place.path} is not a string, a number or a boolean")
     added = _written("add", patch.path, literal(patch.value))
     # A `replace` of an absent field fails in Kyverno. The API server's library adds the field, but does not remove one.
     return f"{_written('remove', patch.path)}, {added}" if patch.op == "replace" else added

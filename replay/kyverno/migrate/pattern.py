@@ -15,9 +15,9 @@ from replay.kyverno.migrate.formula import (
     FALSE,
     TRUE,
     Formula,
+    NoEquivalentError,
     Place,
     Type,
-    UnsaidError,
     all_of,
     any_of,
     certain,
@@ -91,7 +91,7 @@ def _fits(kind: Type, value: str, pattern: JSON, path: str) -> Formula:
     if isinstance(pattern, int) and kind is Type.TEXT:
         return Formula(f"{value}.matches({literal(_integer_text(pattern))})")
     if not isinstance(pattern, str):
-        raise UnsaidError(f"{path} is a text, and its pattern {pattern} a number")
+        raise NoEquivalentError(f"{path} is a text, and its pattern {pattern} a number")
     return _alternatives(pattern, lambda atom: _text_atom(value, atom, path, kind), value)
 
 
@@ -150,7 +150,7 @@ def _text_atom(value: str, atom: str, path: str, kind: Type) -> Formula:
     operand = atom[len(operator) :].strip()
     is_quantity = _is_quantity(operand)
     if _is_duration(operand) and not (is_quantity and kind is Type.QUANTITY):
-        raise UnsaidError(f"`{atom}` of {path} is compared as a duration")
+        raise NoEquivalentError(f"`{atom}` of {path} is compared as a duration")
     if is_quantity:
         reads = Formula(f"isQuantity({value})")
         order = compared(f"quantity({value}).compareTo(quantity({literal(operand)}))", _relation(operator), "0")
@@ -189,7 +189,7 @@ def _integer_atom(value: str, atom: str, path: str) -> Formula:
         return _range(atom, operator, lambda part: _integer_atom(value, part, path))
     operand = atom[len(operator) :].strip()
     if _is_duration(operand):
-        raise UnsaidError(f"`{atom}` of {path} is compared as a duration")
+        raise NoEquivalentError(f"`{atom}` of {path} is compared as a duration")
     if _WHOLE.fullmatch(operand):
         return compared(value, _relation(operator), str(int(operand)))
     if _is_quantity(operand):
@@ -216,7 +216,7 @@ class Fit(Struct, frozen=True):
 def fits_patterns(place: Place, patterns: Sequence[JSON]) -> Formula:
     """Return the condition that an object fits one of several patterns, or that none applies. Raises UnsaidError."""
     if has_variables(list(patterns)):
-        raise UnsaidError("the pattern has variables")
+        raise NoEquivalentError("the pattern has variables")
     fits = [_Pattern().element(place, each) for each in patterns]
     if len(fits) == 1:
         return fits[0].fits
@@ -263,7 +263,7 @@ class _Pattern:
             own = place.field(anchor.key)
             if anchor.modifier == CONDITION:
                 if self._bars or self._lists > 1:
-                    raise UnsaidError(f"the condition `{key}` stands {self._bars or 'in a list of a list'}")
+                    raise NoEquivalentError(f"the condition `{key}` stands {self._bars or 'in a list of a list'}")
                 inner = _Pattern(self._lists, "within a condition").element(own, pattern[key])
                 has_key = TRUE if not _fits_absent(pattern[key]) else own.exists
                 conditions.append(all_of(has_key, inner.fits))
@@ -274,10 +274,10 @@ class _Pattern:
                 anchored.append(negated(own.exists))
             elif anchor.modifier == EXISTENCE:
                 if not place.requires(anchor.key):
-                    raise UnsaidError(f"Kyverno answers with an error, not a violation, where `{key}` is absent")
+                    raise NoEquivalentError(f"Kyverno answers with an error, not a violation, where `{key}` is absent")
                 anchored.append(self._existence(own, pattern[key]))
             elif anchor.modifier in (GLOBAL, ADD):
-                raise UnsaidError(f"the anchor of `{key}` decides about the whole rule")
+                raise NoEquivalentError(f"the anchor of `{key}` decides about the whole rule")
         plain = [key for key in pattern_order(pattern) if parse_anchor(key) is None]
         fit = _in_turn([self._plain(place.field(key), pattern[key]) for key in plain])
         met = all_of(*conditions)
@@ -308,7 +308,7 @@ class _Pattern:
             return Fit(absent)
         first = pattern[0]
         if isinstance(first, list):
-            raise UnsaidError(f"{place.path} is compared with a list of lists")
+            raise NoEquivalentError(f"{place.path} is compared with a list of lists")
         if not isinstance(first, dict):
             return Fit(_fits_value(place, first, may_be_absent=may_be_absent))
         name = singular(place.path.rpartition(".")[2], self._lists)
@@ -348,12 +348,12 @@ def _check_keys(pattern: dict[str, Any]) -> None:
     """Raise UnsaidError for keys that Kyverno does not read as written."""
     for key, value in pattern.items():
         if key != key.strip():
-            raise UnsaidError(f"the key `{key}` has blanks around it")
+            raise NoEquivalentError(f"the key `{key}` has blanks around it")
         anchor = parse_anchor(key)
         name = anchor.key if anchor is not None else key
         if name not in ("labels", "annotations") or not isinstance(value, dict):
             continue
         if any(map(has_wildcard, value)):
-            raise UnsaidError(f"a key of `{name}` has wildcards")
+            raise NoEquivalentError(f"a key of `{name}` has wildcards")
         if not all(isinstance(each, str) for each in value.values()):
-            raise UnsaidError(f"a value of `{name}` is not a string, and Kyverno leaves it out")
+            raise NoEquivalentError(f"a value of `{name}` is not a string, and Kyverno leaves it out")

@@ -21,9 +21,9 @@ from replay.kyverno.migrate.formula import (
     LOOSEST,
     TRUE,
     Formula,
+    NoEquivalentError,
     Place,
     Type,
-    UnsaidError,
     all_of,
     any_of,
     negated,
@@ -57,16 +57,16 @@ def _loops_outcome(loops: Sequence[Mapping[str, Any]], variables: Variables) -> 
 
 def _loop(loop: Mapping[str, Any], variables: Variables) -> list[Outcome]:
     if unread := sorted(loop.keys() - _READ):
-        raise UnsaidError(f"its foreach has `{unread[0]}`")
+        raise NoEquivalentError(f"its foreach has `{unread[0]}`")
     return [_list(each, loop, variables) for each in _lists(str(loop.get("list") or ""), variables)]
 
 
 def _list(place: Place, loop: Mapping[str, Any], variables: Variables) -> Outcome:
     if place.type is not Type.LIST:
-        raise UnsaidError(f"{place.path} is not a list")
+        raise NoEquivalentError(f"{place.path} is not a list")
     element = place.item(_ELEMENT)
     if element.type is not Type.OBJECT:
-        raise UnsaidError(f"{place.path} is not a list of objects")
+        raise NoEquivalentError(f"{place.path} is not a list of objects")
     own = replace(variables, element=element)
     met = Outcome(TRUE)
     if loop.get("preconditions") is not None:
@@ -82,7 +82,7 @@ def _loop_violation(loop: Mapping[str, Any], element: Place, variables: Variable
         return conditions_outcome(as_map(loop["deny"]).get("conditions"), variables)
     patterns = [loop["pattern"]] if loop.get("pattern") is not None else loop.get("anyPattern")
     if not isinstance(patterns, list) or not patterns:
-        raise UnsaidError("its foreach has neither pattern nor conditions")
+        raise NoEquivalentError("its foreach has neither pattern nor conditions")
     return Outcome(negated(fits_patterns(element, patterns)))
 
 
@@ -95,7 +95,7 @@ def _lists(expression: str, variables: Variables) -> list[Place]:
     try:
         node = parse(expression)
     except JMESPathError:
-        raise UnsaidError(f"`{expression}` is no JMESPath") from None
+        raise NoEquivalentError(f"`{expression}` is no JMESPath") from None
     is_flattened = node.kind is Kind.PROJECTION and node.children[0].kind is Kind.FLATTEN
     if is_flattened and node.children[1].kind is Kind.IDENTITY:
         node = node.children[0].children[0]
@@ -108,7 +108,7 @@ def _lists(expression: str, variables: Variables) -> list[Place]:
 
 def _place(fields: Sequence[str], expression: str, variables: Variables) -> Place:
     if tuple(fields[:2]) != ("request", "object") or len(fields) == 2:
-        raise UnsaidError(f"`{expression}` is not a list of the object")
+        raise NoEquivalentError(f"`{expression}` is not a list of the object")
     root = variables.reading.object
     place = Place(root, root, variables.schemas)
     for field in fields[2:]:
@@ -117,16 +117,16 @@ def _place(fields: Sequence[str], expression: str, variables: Variables) -> Plac
 
 
 _NO_NAME = re.compile(r"[^a-z0-9.-]+")
-_UNSAID_KINDS = (
+_UNSUPPORTED_KINDS = (
     ("generate", "it generates objects: write a GeneratingPolicy"),
     ("verifyImages", "it verifies images: write an ImageValidatingPolicy"),
     ("context", "it has a context"),
 )
-_UNSAID_MUTATIONS = (
+_UNSUPPORTED_MUTATIONS = (
     ("targets", "it changes other objects: write a MutatingPolicy with targets"),
     ("foreach", "its mutation has a foreach"),
 )
-_UNSAID_VALIDATIONS = (
+_UNSUPPORTED_VALIDATIONS = (
     ("podSecurity", "CEL has no Pod Security Standards"),
     ("manifests", "it verifies the signature of a manifest"),
     ("assert", "it has an assertion tree"),
@@ -172,7 +172,7 @@ def _migrated_rules(
             ]
             policies = [_policy(policy, rule, each, discovery, schemas) for each in places]
             yield Migrated(own, name, tuple(policies))
-        except UnsaidError as error:
+        except NoEquivalentError as error:
             yield Migrated(own, name, reason=str(error))
 
 
@@ -186,33 +186,33 @@ def _check(policy: Mapping[str, Any], rule: Mapping[str, Any], exceptions: Seque
     spec, validation, mutation = (
         as_map(each) for each in (policy.get("spec"), rule.get("validate"), rule.get("mutate"))
     )
-    for field, reason in _UNSAID_KINDS:
+    for field, reason in _UNSUPPORTED_KINDS:
         if rule.get(field):
-            raise UnsaidError(reason)
-    for field, reason in _UNSAID_MUTATIONS:
+            raise NoEquivalentError(reason)
+    for field, reason in _UNSUPPORTED_MUTATIONS:
         if mutation.get(field):
-            raise UnsaidError(reason)
-    for field, reason in _UNSAID_VALIDATIONS:
+            raise NoEquivalentError(reason)
+    for field, reason in _UNSUPPORTED_VALIDATIONS:
         if validation.get(field):
-            raise UnsaidError(reason)
+            raise NoEquivalentError(reason)
     if not validation and not mutation:
-        raise UnsaidError("it neither validates nor mutates")
+        raise NoEquivalentError("it neither validates nor mutates")
     if validation and mutation:
-        raise UnsaidError("it mutates and validates")
+        raise NoEquivalentError("it mutates and validates")
     if mutation and spec.get("emitWarning") is True:
-        raise UnsaidError("it warns about what it changes")
+        raise NoEquivalentError("it warns about what it changes")
     if validation.get("failureActionOverrides") or spec.get("validationFailureActionOverrides"):
-        raise UnsaidError("its action differs between namespaces: write one policy for each action")
+        raise NoEquivalentError("its action differs between namespaces: write one policy for each action")
     if spec.get("applyRules") == "One" and len(spec["rules"]) > 1:
-        raise UnsaidError("`applyRules: One` stops at the first rule that applies")
+        raise NoEquivalentError("`applyRules: One` stops at the first rule that applies")
     if as_map(spec.get("webhookConfiguration")).get("matchConditions"):
-        raise UnsaidError("the webhook of its policy has match conditions")
+        raise NoEquivalentError("the webhook of its policy has match conditions")
     names = {_key(policy)}
     for exception in exceptions:
         for each in as_map(exception.get("spec")).get("exceptions") or ():
             if each.get("policyName") in names:
                 metadata = exception["metadata"]
-                raise UnsaidError(f"PolicyException/{metadata['name']} is about its policy")
+                raise NoEquivalentError(f"PolicyException/{metadata['name']} is about its policy")
 
 
 def _policy(
@@ -258,7 +258,7 @@ def _policy(
     result = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, "spec": written}
     refusal = schema_refusal(result) or "; ".join(CELPolicies([result]).refused)
     if refusal:
-        raise UnsaidError(f"Kyverno would refuse the policy: {' '.join(refusal.split())}")
+        raise NoEquivalentError(f"Kyverno would refuse the policy: {' '.join(refusal.split())}")
     return result
 
 
@@ -288,9 +288,9 @@ def _by_cel(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Disco
     validation = rule["validate"]
     cel = validation["cel"]
     if cel.get("paramKind") or cel.get("paramRef"):
-        raise UnsaidError("it reads parameters")
+        raise NoEquivalentError("it reads parameters")
     if not _fails(policy):
-        raise UnsaidError("its expressions deny where they fail, whatever `failurePolicy` says")
+        raise NoEquivalentError("its expressions deny where they fail, whatever `failurePolicy` says")
     texts = [
         *(each["expression"] for each in rule.get("celPreconditions") or ()),
         *(each["expression"] for each in cel.get("variables") or ()),
@@ -298,11 +298,11 @@ def _by_cel(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Disco
         *(str(each.get("messageExpression") or "") for each in cel.get("expressions") or ()),
     ]
     if set(match.operations) & {"DELETE", "CONNECT"}:
-        raise UnsaidError(
+        raise NoEquivalentError(
             "name CREATE and UPDATE as its operations: `object` is null on DELETE, and an empty map in policies"
         )
     if "CREATE" in match.operations and any("oldObject" in each for each in texts):
-        raise UnsaidError("`oldObject` is null on CREATE, and an empty map in policies")
+        raise NoEquivalentError("`oldObject` is null on CREATE, and an empty map in policies")
     # Conditions that fail do not decide: the expressions do.
     met = all_of(*(Formula(each["expression"], LOOSEST) for each in rule.get("celPreconditions") or ()))
     validations = [
@@ -337,7 +337,7 @@ def _by_formulas(
         # What is deleted is not compared with a pattern.
         match = replace(asked, operations=tuple(each for each in asked.operations if each != "DELETE"))
     if not match.operations:
-        raise UnsaidError("a pattern denies no DELETE")
+        raise NoEquivalentError("a pattern denies no DELETE")
     fails = _fails(policy)
     root = match.root
     reading = Reading(root)
@@ -350,7 +350,7 @@ def _by_formulas(
     violates = _violation(validation, inner, match)
     allowed = negated(_denies(violates, fails=fails))
     if fails and met.errs != FALSE and is_pattern and "DELETE" in asked.operations:
-        raise UnsaidError(
+        raise NoEquivalentError(
             "its preconditions cannot be evaluated where a path is absent, on DELETE too: name its operations"
         )
     if met.errs == FALSE:
@@ -358,12 +358,12 @@ def _by_formulas(
     else:
         allowed = any_of(all_of(negated(met.errs), any_of(negated(met.holds), allowed)), FALSE if fails else met.errs)
     if validation.get("foreach") and violates.errs != FALSE and not fails:
-        raise UnsaidError("its foreach stops at an element that cannot be evaluated, where a path is absent")
+        raise NoEquivalentError("its foreach stops at an element that cannot be evaluated, where a path is absent")
     before = FALSE
     is_lenient = is_enforced(rule, policy) and allows_existing_violations(rule)
     if is_lenient and "UPDATE" in match.operations and rule.get("preconditions") is None:
         if validation.get("foreach") and violates.errs != FALSE:
-            raise UnsaidError("its foreach cannot be evaluated where a path is absent, in the old object too")
+            raise NoEquivalentError("its foreach cannot be evaluated where a path is absent, in the old object too")
         before = _before(validation, match)
     if before != FALSE:
         variables.append({"name": "violatedBefore", "expression": before.text})
@@ -384,16 +384,16 @@ def _by_patch(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Dis
         if mutation and not mutation.get("targets") and other.get("name") != rule.get("name"):
             try:
                 is_apart = set(match.resources).isdisjoint(_mutated(other, discovery, schemas).resources)
-            except UnsaidError:
+            except NoEquivalentError:
                 is_apart = False
             if not is_apart:
-                raise UnsaidError(f"rule {other.get('name')} mutates the same resources, and rules act in order")
+                raise NoEquivalentError(f"rule {other.get('name')} mutates the same resources, and rules act in order")
     reading = Reading("object")
     met = Outcome(TRUE)
     if rule.get("preconditions") is not None:
         met = conditions_outcome(rule["preconditions"], Variables(reading, match.schemas, match.is_namespaced))
     if met.errs != FALSE:
-        raise UnsaidError("its preconditions cannot be evaluated where a path is absent")
+        raise NoEquivalentError("its preconditions cannot be evaluated where a path is absent")
     expression = patch_expression(rule["mutate"], Place("object", "object", match.schemas, is_there=True))
     conditions = all_of(match.condition(reading), met.holds)
     return _CelRule(match, conditions, mutations=[{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}])
@@ -404,7 +404,7 @@ def _mutated(rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas) ->
     match = match_of(rule, ("CREATE", "UPDATE"), discovery, schemas)
     match = replace(match, operations=tuple(each for each in match.operations if each in ("CREATE", "UPDATE")))
     if not match.operations:
-        raise UnsaidError("only CREATE and UPDATE mutate")
+        raise NoEquivalentError("only CREATE and UPDATE mutate")
     return match
 
 
@@ -419,7 +419,7 @@ def _before(validation: Mapping[str, Any], match: Match) -> Formula:
     reading = Reading("oldObject", is_before=True)
     matched = match.condition(reading)
     if any(subresource for *_, subresource in match.resources if subresource != "ephemeralcontainers"):
-        raise UnsaidError("it is about a subresource, whose old object is matched as another kind")
+        raise NoEquivalentError("it is about a subresource, whose old object is matched as another kind")
     violated = _violation(validation, reading, match)
     return all_of(Formula("request.operation == 'UPDATE'", COMPARISON), matched, negated(violated.errs), violated.holds)
 
@@ -434,7 +434,7 @@ def _violation(validation: Mapping[str, Any], reading: Reading, match: Match) ->
     root = Place(reading.object, reading.object, match.schemas, is_there=True)
     patterns = [validation["pattern"]] if validation.get("pattern") is not None else validation.get("anyPattern")
     if not isinstance(patterns, list) or not patterns:
-        raise UnsaidError("it has neither pattern nor conditions")
+        raise NoEquivalentError("it has neither pattern nor conditions")
     return Outcome(negated(fits_patterns(root, patterns)))
 
 

@@ -47,10 +47,10 @@ def compute_rules(policy: Mapping[str, Any], kind: str) -> Sequence[Rule]:
     asked = kind or ",".join(sorted(controllers))
     if asked == "none":
         return rules
-    made = [rule for each in rules for rule in _made_rules(each, asked)]
+    made = [rule for each in rules for rule in _generated_rules(each, asked)]
     if not made:
         return rules
-    return [*(rule for rule in rules if not _is_made(rule)), *made]
+    return [*(rule for rule in rules if not _is_generated(rule)), *made]
 
 
 class RuleCache:
@@ -66,7 +66,7 @@ class RuleCache:
         return self._made.put((policy,), compute_rules(policy, kind), kind) if made is None else made
 
 
-def _is_made(rule: Rule) -> bool:
+def _is_generated(rule: Rule) -> bool:
     return str(rule.get("name") or "").startswith("autogen-")
 
 
@@ -99,7 +99,7 @@ def _is_supported(resources: Mapping[str, Any]) -> bool:
     )
 
 
-def _made_rules(rule: Rule, controllers: str) -> list[Rule]:
+def _generated_rules(rule: Rule, controllers: str) -> list[Rule]:
     made = []
     templated = ",".join(each for each in sorted(controllers.split(",")) if each != "CronJob")
     for_templates = _for_controllers(rule, templated)
@@ -116,7 +116,7 @@ def _made_rules(rule: Rule, controllers: str) -> list[Rule]:
 
 
 def _for_controllers(rule: Rule, controllers: str) -> dict[str, Any] | None:
-    if _is_made(rule) or not controllers:
+    if _is_generated(rule) or not controllers:
         return None
     matched = kinds_of(rule.get("match"))
     excluded = kinds_of(rule.get("exclude"))

@@ -262,7 +262,7 @@ def _fits(one: str, other: str) -> bool:
     return matches_wildcard(one, other) or matches_wildcard(other, one)
 
 
-def _holds(key: str, value: JSON) -> bool | None:
+def _contains(key: str, value: JSON) -> bool | None:
     """Return whether a list or text holds a key, or None if the value is neither."""
     if type(value) is list:
         return any(_fits(sprint(item), key) for item in value)
@@ -329,7 +329,7 @@ class _Membership:
     def __call__(self, key: JSON, value: JSON) -> bool:
         text = _scalar_text(key)
         if text is not None:
-            held = _holds(text, value)
+            held = _contains(text, value)
             return held is not None and held is not self._negated
         if type(key) is not list:
             return False
@@ -361,7 +361,7 @@ def _old_in(*, negated: bool) -> Operator:
     def evaluate(key: JSON, value: JSON) -> bool:
         text = _scalar_text(key)
         if text is not None:
-            held = _old_holds(text, value)
+            held = _old_contains(text, value)
             return held is not None and held is not negated
         if type(key) is not list:
             return False
@@ -393,7 +393,7 @@ def _json_texts(text: str) -> list[str] | None:
     return _listed(text)
 
 
-def _old_holds(key: str, value: JSON) -> bool | None:
+def _old_contains(key: str, value: JSON) -> bool | None:
     if type(value) is list:
         return any(_fits(sprint(item), key) for item in value)
     if not isinstance(known(value), str):

@@ -16,7 +16,7 @@ from replay.kyverno.rules.jmespath.library import Library
 from replay.kyverno.rules.match import Requester, Subject, texts_of
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"
-_NOBODY = Requester(
+_NO_USER = Requester(
     "kyverno:kyverno-invalid-controller", ("kyverno:invalidgroup",), ("kyverno:invalidrole",), ("kyverno:invalidrole",)
 )
 """User for matching an old object. Rules about users do not match it."""
@@ -110,7 +110,7 @@ class Request:
     def old_subject(self, obj: JSON) -> Subject:
         """Return the facts that rules match if the old object counts as created."""
         kind = GroupVersionKind(*_group_version(str(obj.get("apiVersion") or "")), str(obj.get("kind") or ""))
-        return replace(self.subject(), kind=kind, subresource="", operation="CREATE", requester=_NOBODY)
+        return replace(self.subject(), kind=kind, subresource="", operation="CREATE", requester=_NO_USER)
 
     def set_objects(self, old: JSON, new: JSON) -> None:
         """Replace the old and the new object."""

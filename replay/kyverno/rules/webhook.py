@@ -158,7 +158,7 @@ class RuleWebhook:
         self.namespaces = namespaces
         self._selecting: IdentityMap[Policy, bool] = IdentityMap()
 
-    def asking(self, engine: Engine, namespaces: Namespaces, policies: Sequence[RulePolicy]) -> RuleWebhook:
+    def for_policies(self, engine: Engine, namespaces: Namespaces, policies: Sequence[RulePolicy]) -> RuleWebhook:
         """Return the webhook with another cluster and only these policies."""
         made = copy(self)
         made.policies, made.engine, made.namespaces = list(policies), engine, namespaces
@@ -301,7 +301,7 @@ class RuleWebhook:
         warnings = _warnings(responses, self.policies)
         return RuleAnswer(allowed=True, patch=tuple(patch), warnings=tuple(warnings), responses=tuple(responses))
 
-    def told(self, request: Request, *, mutates: bool) -> Iterator[tuple[RulePolicy, PolicyResponse]]:
+    def policy_results(self, request: Request, *, mutates: bool) -> Iterator[tuple[RulePolicy, PolicyResponse]]:
         """Yield the results of all policies with rules for a request, including those that audit.
 
         Raises UndeterminedError and GoPanicError.

@@ -22,7 +22,7 @@ from replay.report.timeline_report import Change, Timeline, TimelineEvent
 _BODIES = ("request_object", "response_object")
 _READS = frozenset({"get", "list", "watch"})
 _OWN_KIND = frozenset({"scale", "eviction", "binding", "token", "log", "exec", "attach", "portforward", "proxy"})
-_UNTOLD = frozenset({"metadata.managedFields", "metadata.resourceVersion"})
+_ALWAYS_CHANGED = frozenset({"metadata.managedFields", "metadata.resourceVersion"})
 """Fields that change with every write."""
 
 
@@ -201,7 +201,7 @@ def _after(row: dict[str, Any], body: Any, state: Any) -> tuple[Any, tuple[Chang
 
 def _changes(old_value: Any, new_value: Any, path: str) -> Iterator[Change]:
     """Yield the fields that differ, only leaves; lists item by item."""
-    if path in _UNTOLD or old_value == new_value:
+    if path in _ALWAYS_CHANGED or old_value == new_value:
         return
     if type(old_value) is not type(new_value) or not isinstance(old_value, dict | list):
         yield Change(path, old_value, new_value)
@@ -212,7 +212,7 @@ def _changes(old_value: Any, new_value: Any, path: str) -> Iterator[Change]:
             yield Change(inner, old[inner], None, is_removed=True)
         elif inner in old:
             yield from _changes(old[inner], new[inner], inner)
-        elif inner not in _UNTOLD:
+        elif inner not in _ALWAYS_CHANGED:
             yield Change(inner, None, new[inner], is_added=True)
 
 

@@ -30,14 +30,14 @@ def _answer(row: Any) -> dict[str, Any]:
     is_v1 = row.get("v1", False)
     try:
         module = SourceModule(parse_module(row["rego"], is_v1=is_v1), "template", is_v1=is_v1)
-        said, context = Program([module], ("template", "violation")).ask(from_json(row.get("input")), {})
+        results, context = Program([module], ("template", "violation")).ask(from_json(row.get("input")), {})
     except RegoError as error:
         return {"compile": str(error)}
     except ConflictError as error:
         return {"error": str(error)}
     if context.unknown:
         return {"unknown": context.unknown[0]}
-    texts = [FUNCTIONS["sprintf"]("%v", [value]) for value in members_of(said)]
+    texts = [FUNCTIONS["sprintf"]("%v", [value]) for value in members_of(results)]
     return {"result": sorted(texts)}
 
 

@@ -67,7 +67,7 @@ def _parsed(layout: str, text: str) -> int:
 _PIECE = re.compile(
     r"January|Jan|Monday|Mon|MST|2006|Z07:00|Z0700|-07:00|-0700|_2006|_2|01|02|03|04|05|06|002|15|PM|pm|[.,]0+|[.,]9+|Z07|-07|1|2|3|4|5"
 )
-_UNSAID = frozenset({"_2006", "002", "Z07", "-07"})
+_UNSUPPORTED = frozenset({"_2006", "002", "Z07", "-07"})
 
 
 def _pieces(layout: str) -> list[str]:
@@ -84,7 +84,7 @@ def _pieces(layout: str) -> list[str]:
         ):
             found.append("\0" + piece)
         else:
-            found.append("\0" + piece if piece in _UNSAID else piece)
+            found.append("\0" + piece if piece in _UNSUPPORTED else piece)
         at = match.end()
     if at < len(layout):
         found.append(layout[at:])
