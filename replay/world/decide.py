@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from replay.admission.admitted import Admitted
 from replay.admission.chain import Chain, Decider, attributes_of
-from replay.admission.decision import Decision, Undetermined, Verdict
+from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.admission.ordered.plugin import Side
 from replay.admission.webhook.plugin import Backends
+from replay.audit.answer import ObservedDenial, observe
+from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes
 from replay.kube.lister import Lister
 from replay.reconstruct.request import ReplayRequest
@@ -64,6 +68,42 @@ def decide_again(chain: Chain, mutated: MutatedRequest, lister: Lister) -> list[
     """Return each set's decision about a request, from the results of its mutating phases."""
     questions = zip(mutated.admitted, mutated.request.questions, strict=True)
     return _common([chain.decide_again(admitted, *question, lister) for admitted, question in questions])
+
+
+def with_logged_denial(
+    record: RequestRecord, decisions: Sequence[Decision], alike: Container[str]
+) -> tuple[Decision, Decision]:
+    """Return both decisions, with the denial in the log where the baseline leaves open whether its policy denies.
+
+    The candidate denies too if it leaves open the same, and the policy is among those that decide `alike` in both sets:
+    whatever the missing input is, both see it.
+    """
+    current, candidate = decisions
+    if not current.undetermined or current.denials or candidate.denials or not record.status_message:
+        return current, candidate
+    observed = observe(record)
+    shown = observed.denial or observed.refusal
+    entry = next((each for each in current.undetermined if shown is not None and _is_by(each, shown)), None)
+    if shown is None or entry is None:
+        return current, candidate
+    denial = Denial(shown.policy, shown.binding, None, shown.message, record.status_reason, record.code)
+    is_alike = entry.policy in alike and entry in candidate.undetermined and current.patch == candidate.patch
+    told = _denied(current, entry, denial)
+    if current is candidate:
+        return told, told
+    return told, _denied(candidate, entry, denial) if is_alike else candidate
+
+
+def _is_by(entry: Undetermined, denial: ObservedDenial) -> bool:
+    """Return whether an entry is about the policy of a denial. An entry without a binding is about all of them."""
+    return entry.policy == denial.policy and entry.binding in ("", denial.binding)
+
+
+def _denied(decision: Decision, entry: Undetermined, denial: Denial) -> Decision:
+    """Return a decision in which one open policy denies."""
+    others = tuple(each for each in decision.undetermined if each != entry)
+    verdict = decision.verdict if others else Verdict.DENIED
+    return replace(decision, verdict=verdict, denials=(denial,), undetermined=others)
 
 
 def _common(decisions: Sequence[list[Decision]]) -> list[Decision]:

@@ -6,6 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Verdict
+from replay.admission.ordered.registry import BUILTIN_PLUGINS, names_decided_alike
+from replay.cellib.version import NEWEST
+from replay.manifests.manifest_set import manifest_set_from_objects
 from tests.support.chain_sets import ADD_A, ADD_SIDECAR, POD, add, decide, policy, request, validating
 
 
@@ -52,3 +55,20 @@ def test_what_the_set_in_force_mutated_is_not_carried_over_twice() -> None:
     current, planned = decide([*policy("p", ADD_A), *checked], unlabelled, after=request(stored))
     assert (current.verdict, current.patch) == (Verdict.ADMITTED, (add("/metadata/labels/a", "1"),))
     assert (planned.verdict, planned.patch) == (Verdict.ADMITTED, ())
+
+
+def test_policies_that_decide_alike() -> None:
+    current = [*validating("same", "true"), *validating("space", "namespaceObject.metadata.name == ''")]
+    current += [*policy("mutates", ADD_A), *validating("differs", "true"), *validating("gone", "true")]
+    candidate = [each for each in current if each["metadata"]["name"] not in ("gone", "differs")]
+    sets = (
+        manifest_set_from_objects(current),
+        manifest_set_from_objects([*candidate, *validating("differs", "false"), *validating("new", "true")]),
+    )
+    plugins = {each.name for each in BUILTIN_PLUGINS if each.type.is_stateful}
+    for with_lookups, expected in ((True, {"same", "space", "mutates"}), (False, {"same", "mutates"})):
+        names = names_decided_alike(sets, NEWEST, with_lookups=with_lookups)
+        assert {each for each in names if each[0].islower()} == expected
+        assert ("LimitRanger" in names) is with_lookups
+        assert "AlwaysPullImages" in names
+        assert names.isdisjoint(plugins)

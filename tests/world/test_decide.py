@@ -1,13 +1,16 @@
-"""Decisions about a request that may have been to create or to update."""
+"""Decisions about a request that may have been to create or to update, and those that the log settles."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
-from replay.world.decide import OPEN_OPERATION, common_decision
+from replay.audit.event import RequestRecord
+from replay.json import JSON
+from replay.world.decide import OPEN_OPERATION, common_decision, with_logged_denial
 
 NO, NEVER = Denial("p", "b", 0, "no", "Invalid", 422), Denial("q", "b", 0, "never", "Invalid", 422)
 ADMITTED = Decision(Verdict.ADMITTED)
@@ -44,3 +47,68 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_either(case: Case) -> None:
     assert common_decision(case.update, case.create) == case.expected
+
+
+OF_P, OF_ALL, OF_Q = (Undetermined(*each, "`object` is not known") for each in (("p", "b"), ("p", ""), ("q", "b")))
+TOLD = Denial("p", "b", None, "no", "Invalid", 422)
+BY_P = "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
+
+
+def open_about(*entries: Undetermined, patch: tuple[JSON, ...] = ()) -> Decision:
+    return Decision(Verdict.UNDETERMINED, undetermined=entries, patch=patch)
+
+
+def denied_but(*entries: Undetermined) -> Decision:
+    return Decision(Verdict.UNDETERMINED if entries else Verdict.DENIED, denials=(TOLD,), undetermined=entries)
+
+
+class Settled(NamedTuple):
+    name: str
+    message: str
+    current: Decision
+    candidate: Decision
+    expected: tuple[Decision, Decision]
+
+
+SETTLED = [
+    Settled("both leave it open", BY_P, open_about(OF_P), open_about(OF_P), (denied_but(), denied_but())),
+    Settled("the entry names no binding", BY_P, open_about(OF_ALL), open_about(OF_ALL), (denied_but(), denied_but())),
+    Settled(
+        "another policy stays open",
+        BY_P,
+        open_about(OF_P, OF_Q),
+        open_about(OF_P, OF_Q),
+        (denied_but(OF_Q), denied_but(OF_Q)),
+    ),
+    Settled("the candidate admits", BY_P, open_about(OF_P), ADMITTED, (denied_but(), ADMITTED)),
+    Settled(
+        "the candidate lacks the policy", BY_P, open_about(OF_P), open_about(OF_Q), (denied_but(), open_about(OF_Q))
+    ),
+    Settled(
+        "the policy may decide otherwise",
+        BY_P.replace("'p'", "'q'"),
+        open_about(OF_Q),
+        open_about(OF_Q),
+        (Decision(Verdict.DENIED, denials=(replace(TOLD, policy="q"),)), open_about(OF_Q)),
+    ),
+    Settled(
+        "the candidate mutates the object",
+        BY_P,
+        open_about(OF_P),
+        open_about(OF_P, patch=({"op": "remove", "path": "/spec"},)),
+        (denied_but(), open_about(OF_P, patch=({"op": "remove", "path": "/spec"},))),
+    ),
+    Settled("another policy denied", BY_P, open_about(OF_Q), open_about(OF_Q), (open_about(OF_Q), open_about(OF_Q))),
+    Settled("the request succeeded", "", open_about(OF_P), open_about(OF_P), (open_about(OF_P), open_about(OF_P))),
+]
+
+
+def answer(code: int, status_message: str, status_reason: str) -> RequestRecord:
+    empty: dict[str, Any] = dict.fromkeys(RequestRecord._fields, "")
+    return RequestRecord(**{**empty, "code": code, "status_message": status_message, "status_reason": status_reason})
+
+
+@pytest.mark.parametrize("case", SETTLED, ids=[case.name for case in SETTLED])
+def test_with_logged_denial(case: Settled) -> None:
+    request = answer(code=422 if case.message else 200, status_message=case.message, status_reason="Invalid")
+    assert with_logged_denial(request, (case.current, case.candidate), {"p"}) == case.expected

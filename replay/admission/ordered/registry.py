@@ -14,7 +14,7 @@ from replay.admission.ordered.custom_resources import CustomResourcePlugin
 from replay.admission.ordered.plugin import AdmissionPlugin, Unit
 from replay.admission.ordered.policies import MutatingAdmissionPolicyPlugin, ValidatingAdmissionPolicyPlugin
 from replay.admission.ordered.webhooks import WebhookPlugin
-from replay.admission.reads import PolicyReads
+from replay.admission.reads import AUTHORIZER, NAMESPACE, PARAMS, PolicyReads
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources, Sets
@@ -166,6 +166,34 @@ def with_shared_plugins(sets: Sets, reproduced: frozenset[str]) -> Sets:
 
 def _without(manifests: ManifestSet, names: set[str]) -> ManifestSet:
     return replace(manifests, builtin=tuple(each for each in manifests.builtin if each.name not in names))
+
+
+def names_decided_alike(sets: Sets, version: KubernetesVersion, *, with_lookups: bool) -> frozenset[str]:
+    """Return the names of policies and plugins that decide about equal requests alike in both sets.
+
+    They are equal in both. `with_lookups` says that the sets also see equal objects and authorizers. Otherwise policies
+    and plugins that read more than the request do not count. `version` is the minor of both servers.
+    """
+    current, candidate = sets
+    digests, others = _digests(current), _digests(candidate)
+    policies = {name for name, own in digests.items() if others.get(name) == own}
+    if not with_lookups:
+        reads = (each for plugin in POLICY_PLUGINS for each in plugin.reads(current, version))
+        policies -= {each.policy for each in reads if not each.inputs.isdisjoint((NAMESPACE, PARAMS, AUTHORIZER))}
+    plugins = {
+        each.name
+        for each in BUILTIN_PLUGINS
+        if each.is_alike(*sets) and not each.type.is_stateful and (with_lookups or not each.type.looks_up)
+    }
+    return frozenset(policies | plugins)
+
+
+def _digests(manifests: ManifestSet) -> dict[str, list[str]]:
+    """Return the digests of a set's policies by name. A mutating and a validating policy may share a name."""
+    digests: dict[str, list[str]] = {}
+    for unit in units_of(manifests, POLICY_PLUGINS):
+        digests.setdefault(unit.name, []).append(unit.digest)
+    return digests
 
 
 def changed_kinds(current: ManifestSet, candidate: ManifestSet, *, bare: bool = False) -> set[tuple[str, str]]:

@@ -10,11 +10,13 @@ from replay.admission.chain import Chain
 from replay.admission.decision import Decision
 from replay.admission.ordered.registry import (
     has_mutators,
+    names_decided_alike,
     policy_names,
     webhook_mutators,
 )
 from replay.admission.ordered.request_class import ClassQuestions
 from replay.audit.part import StorePart
+from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Operation
 from replay.kube.lister import Lister
 from replay.kube.overlay import objects_by_kind
@@ -37,7 +39,7 @@ from replay.reconstruct.server.builtin import REPRODUCED
 from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.skew import TolerantReconstructor
 from replay.world.before_log import StatesBeforeLog
-from replay.world.decide import decide_again, decide_and_keep
+from replay.world.decide import decide_again, decide_and_keep, with_logged_denial
 from replay.world.judge import Judge
 from replay.world.ledger import with_entry
 from replay.world.request_adapter import COUNTED, RequestAdapter
@@ -95,8 +97,25 @@ class Job(JobInputs, frozen=True, dict=True):
             gate=self.gate,
             owner_label=self.owner_label,
             where=self.server.where,
+            alike=self.decided_alike,
             keep=partial(decide_and_keep, chain) if self.keeps_requests and isinstance(chain, Chain) else None,
         )
+
+    @cached_property
+    def decided_alike(self) -> frozenset[str]:
+        """The names of policies and plugins that decide about equal requests alike in both sets."""
+        return self._decided_alike(self.distinct_sets[1])
+
+    def _decided_alike(self, candidate: ManifestSet) -> frozenset[str]:
+        if self.versions.differ or self.workspaces is not None:
+            return frozenset()
+        current, authorizers = self.distinct_sets[0], self.authorizers
+        is_seen_alike = (
+            current.objects == candidate.objects
+            and not candidate.removed
+            and (authorizers is None or authorizers.sides[0] == authorizers.sides[1])
+        )
+        return names_decided_alike((current, candidate), self.version, with_lookups=is_seen_alike)
 
     @cached_property
     def judge(self) -> Judge:
@@ -111,7 +130,8 @@ class Job(JobInputs, frozen=True, dict=True):
         """Return a judge with two functions: for the policies of both sets, and for those of the candidate only."""
 
         def decisions(request: ReplayRequest, lister: Lister) -> list[Decision]:
-            current, candidate = as_far_as_reached(request, decide_both(request, lister))
+            made = as_far_as_reached(request, decide_both(request, lister))
+            current, candidate = with_logged_denial(request.record, made, self.decided_alike)
             shown_decision = shown(request, candidate)
             # Equal decisions stay one object, because later stages compare by identity.
             return [shown_decision if current is candidate else current, shown_decision]
@@ -199,7 +219,10 @@ class Job(JobInputs, frozen=True, dict=True):
         if not portion.is_by_difference:
             return spooled(self.replayer.replay_again(mutated_requests, partial(decide_again, chain)), path)
         assert self.difference is not None
-        outcomes, earlier = self.replayer.replay_difference(mutated_requests, self.difference.decisions)
+        assert self.earlier is not None
+        outcomes, earlier = self.replayer.replay_difference(
+            mutated_requests, self.difference.decisions, self._decided_alike(self.earlier)
+        )
         return spooled(outcomes, path, earlier)
 
 

@@ -38,7 +38,7 @@ from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.outcome_line import outcome_line
-from replay.world.decide import MutatedRequest
+from replay.world.decide import MutatedRequest, with_logged_denial
 from replay.world.gate import OPEN, REFUSED_BY_AUTHORIZERS, Gate
 from replay.world.result import UNKNOWN, Cause, IsolatedEnd, RequestEnd, answered
 from replay.world.server.answer import denied
@@ -150,6 +150,8 @@ class Replayer(Struct, frozen=True, dict=True):
     gate: Gate = OPEN
     owner_label: str = OWNER_LABEL
     where: Where = outside_kcp
+    alike: frozenset[str] = frozenset()
+    """The policies and plugins that decide about equal requests alike in both sets."""
     keep: Keep | None = None
     """A `decide` that also keeps the request for later. None keeps nothing."""
 
@@ -175,16 +177,20 @@ class Replayer(Struct, frozen=True, dict=True):
         return part
 
     def replay_difference(
-        self, mutated_requests: Iterable[MutatedRequest], decide: DecideDifference
+        self, mutated_requests: Iterable[MutatedRequest], decide: DecideDifference, alike: frozenset[str]
     ) -> tuple[PartOutcomes, PartOutcomes]:
-        """Replay the requests that an earlier candidate decides otherwise, with this candidate and with that one."""
+        """Replay the requests that an earlier candidate decides otherwise, with this candidate and with that one.
+
+        `alike` are the policies and plugins that decide alike in the baseline and the earlier candidate.
+        """
         part, earlier_part = PartOutcomes(), PartOutcomes()
         for mutated in mutated_requests:
             request = mutated.request
             decisions = decide(mutated, self.cluster.at(request.record))
             if decisions is not None:
                 current, earlier, candidate = as_far_as_reached(request, decisions)
-                self._count(request, (current, earlier), earlier_part.outcomes_for(request.record), earlier_part)
+                earlier_outcomes = earlier_part.outcomes_for(request.record)
+                self._count(request, (current, earlier), earlier_outcomes, earlier_part, alike)
                 self._count(request, (current, candidate), part.outcomes_for(request.record), part)
         return part, earlier_part
 
@@ -251,12 +257,19 @@ class Replayer(Struct, frozen=True, dict=True):
         return as_far_as_reached(request, decisions), part.outcomes_for(record)
 
     def _count(
-        self, request: ReplayRequest, decisions: Sequence[Decision], outcomes: ClassOutcomes, part: PartOutcomes
+        self,
+        request: ReplayRequest,
+        decisions: Sequence[Decision],
+        outcomes: ClassOutcomes,
+        part: PartOutcomes,
+        alike: frozenset[str] | None = None,
     ) -> None:
-        """Compare both sets' decisions about a request with the log and with each other, and count the outcome."""
+        """Compare both sets' decisions about a request with the log and with each other, and count the outcome.
+
+        `alike` replaces that of this replayer.
+        """
         record, attributes = request.record, request.attributes
         redactor = redactor_of(request, redact=self.redact)
-        current, candidate = decisions
         if request.reached is Reached.FAILED_BEFORE:
             outcomes.summary.not_reached[request.reached_reason] += 1
         elif record.response_kind != REVIEW:  # a review has no decisions of policies
@@ -264,11 +277,13 @@ class Replayer(Struct, frozen=True, dict=True):
                 record.seq,
                 record.audit_id,
                 observe(record),
-                current,
+                decisions[0],
                 self.policies,
                 redactor.text,
                 in_any_order=bool(record.workspace),
             )
+        # Only the comparison of both sets, and not that with the log, may take over what the log shows.
+        current, candidate = with_logged_denial(record, decisions, self.alike if alike is None else alike)
         if record.seq in self.gate.refused:
             candidate = REFUSED_BY_AUTHORIZERS
         outcome = self._outcome(request, current, candidate, redactor)

@@ -37,6 +37,7 @@ from replay.pipeline.replay.replayer import STORING, stored_subject
 from replay.pipeline.replay.world import World
 from replay.pipeline.weekly.consequence import Enforcement, PeriodSide
 from replay.reconstruct.request import Reached, ReplayRequest
+from replay.world.decide import with_logged_denial
 
 _WOULD_DENY = frozenset(
     {
@@ -218,12 +219,15 @@ class WeeklyTask(Struct, frozen=True):
         part: WeeklyPart,
     ) -> None:
         """Note a request from which an enforced set diverges."""
-        record, (current, candidate) = request.record, decisions
+        record = request.record
+        current, candidate = with_logged_denial(record, decisions, job.decided_alike)
         about = stored_subject(record, subject(request.attributes))
         kind = outcome_kind(current, candidate)
         if self.enforcement.candidate and kind in STORING:
             divergence = part.divergence.setdefault((position, EffectSide.CANDIDATE), Divergence())
-            divergence.add_finding(record.seq, about, record.audit_id, job.replayer.ends(request, kind, decisions))
+            divergence.add_finding(
+                record.seq, about, record.audit_id, job.replayer.ends(request, kind, (current, candidate))
+            )
         trial = self.enforcement.trial.get(job.server.where(record).policies)
         if trial and not current.denials and any(each.policy in trial for each in effects_of(current)):
             divergence = part.divergence.setdefault((position, EffectSide.CURRENT), Divergence())
