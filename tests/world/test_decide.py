@@ -11,6 +11,7 @@ from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.world.decide import OPEN_OPERATION, common_decision, with_logged_denial
+from replay.world.server.answer import may_refuse
 
 NO, NEVER = Denial("p", "b", 0, "no", "Invalid", 422), Denial("q", "b", 0, "never", "Invalid", 422)
 ADMITTED = Decision(Verdict.ADMITTED)
@@ -112,3 +113,17 @@ def answer(code: int, status_message: str, status_reason: str) -> RequestRecord:
 def test_with_logged_denial(case: Settled) -> None:
     request = answer(code=422 if case.message else 200, status_message=case.message, status_reason="Invalid")
     assert with_logged_denial(request, (case.current, case.candidate), {"p"}) == case.expected
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        (ADMITTED, False),
+        (open_about(OF_P), True),
+        (open_about(Undetermined("DefaultIngressClass", "", "`object` is not known")), False),
+        (open_about(Undetermined("DefaultIngressClass", "", "`object` is not known"), OF_P), True),
+    ],
+    ids=["admitted", "a policy is open", "a plugin that only changes objects", "both"],
+)
+def test_may_refuse(decision: Decision, expected: bool) -> None:
+    assert may_refuse(decision) is expected

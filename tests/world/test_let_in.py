@@ -102,6 +102,30 @@ ROWS = [
         [("succeeds", 201), ("exists", 409)],
     ),
     Row(
+        "a deletion deletes what such an apply created",
+        [
+            refused("patch", query="?fieldManager=me&force=true"),
+            Request("delete", code=404, message='configmaps "a" not found', user="admin"),
+            missed("patch"),
+        ],
+        [("succeeds", 201), ("succeeds", 200), ("absent", 404)],
+    ),
+    Row(
+        "the garbage collector holds what such an apply created",
+        [
+            refused("patch", query="?fieldManager=me&force=true"),
+            Request(
+                "delete",
+                code=404,
+                message='configmaps "a" not found',
+                user="admin",
+                query="?propagationPolicy=Foreground",
+            ),
+            missed("patch"),
+        ],
+        [("succeeds", 201), ("succeeds", 200), ("unknown", 0)],
+    ),
+    Row(
         "a patch that may be an apply",
         [refused("patch", query="?fieldManager=me"), Request("create", code=201, user="admin")],
         [("unknown", 0), ("unknown", 0)],

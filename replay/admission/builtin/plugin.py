@@ -160,6 +160,8 @@ class Plugin:
     """A flag that the plugin sees only requests that policies and webhooks allow."""
     is_timed: ClassVar[bool] = False
     """A flag that a decision depends on the times of requests."""
+    refuses: ClassVar[bool] = True
+    """A flag that it may refuse a request. Other plugins only change objects."""
 
     @classmethod
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> Plugin:

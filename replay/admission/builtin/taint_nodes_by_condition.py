@@ -10,6 +10,7 @@ class TaintNodesByCondition(Plugin):
     """Adds the taint, unless the node has one with the same key and effect."""
 
     name = "TaintNodesByCondition"
+    refuses = False
     operations = CREATE
     concerns = (("", ("nodes",)),)
 

@@ -41,7 +41,7 @@ from replay.report.outcome_line import outcome_line
 from replay.world.decide import MutatedRequest, with_logged_denial
 from replay.world.gate import OPEN, REFUSED_BY_AUTHORIZERS, Gate
 from replay.world.result import UNKNOWN, Cause, IsolatedEnd, RequestEnd, answered
-from replay.world.server.answer import denied
+from replay.world.server.answer import denied, may_refuse
 from replay.world.validation import PatchRules, may_break, touches_metadata
 
 NOT_REACHED = Decision(Verdict.NOT_REACHED)
@@ -429,7 +429,7 @@ def _let_in(candidate: Decision) -> RequestEnd:
     """Return the end of a request that only the candidate's authorizers allow."""
     if candidate.denials:
         return denied(candidate)
-    if candidate.verdict is Verdict.UNDETERMINED:
+    if may_refuse(candidate):
         return UNKNOWN
     return RequestEnd(Cause.SUCCEEDS, 0, certain=False)
 

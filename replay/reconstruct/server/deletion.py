@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.json import JSON
-from replay.kube.attributes import Missing
+from replay.kube.attributes import Basis, Missing
 from replay.reconstruct.history.derived import FINALIZERS, being_deleted
 from replay.reconstruct.history.history import COLLECTORS
 from replay.reconstruct.record.exchange import Exchange
@@ -22,13 +22,21 @@ _ORPHANS = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
 """Resources whose `DefaultGarbageCollectionPolicy` is `OrphanDependents`."""
 
 
+_PLAIN = Known({}, Basis.RECONSTRUCTED)
+
+
 def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Known | Missing]:
     """Yield every state that a deletion may leave: nothing, or the object that finalizers hold.
 
     If only the garbage collector or the namespace controller holds the object, no line of the log tells when it is
-    removed (`replay.world.timeline.states_after_deletion`).
+    removed (`replay.world.timeline.states_after_deletion`). An unknown object has the finalizers that the request sets.
     """
-    if isinstance(here, Missing) or here.value is None:
+    if isinstance(here, Missing):
+        if held_by(_PLAIN, exchange) or exchange.record.resource == "namespaces":
+            yield here
+        yield GONE
+        return
+    if here.value is None:
         yield here
         return
     held = held_by(here, exchange)

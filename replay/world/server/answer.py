@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from replay.admission.decision import Decision
+from replay.admission.builtin.registry import PLUGINS
+from replay.admission.decision import Decision, Verdict
 from replay.admission.place import Place, changed_places
 from replay.json import FieldPath
 from replay.kube.attributes import Missing
@@ -54,6 +55,15 @@ def denied(decision: Decision) -> RequestEnd:
     if decision.undetermined:
         return RequestEnd(Cause.DENIED, certain=False)
     return RequestEnd(Cause.DENIED, decision.denials[0].code)
+
+
+_ONLY_MUTATING = frozenset(plugin.name for plugin in PLUGINS if not plugin.refuses)
+
+
+def may_refuse(decision: Decision) -> bool:
+    """Return whether a decision leaves open if a policy or plugin refuses the request."""
+    is_open = decision.verdict is Verdict.UNDETERMINED
+    return is_open and not all(entry.policy in _ONLY_MUTATING for entry in decision.undetermined)
 
 
 def succeeds(code: int) -> RequestEnd:

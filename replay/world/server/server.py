@@ -30,6 +30,7 @@ from replay.world.server.answer import (
     denied,
     is_absent,
     left_by_unseen_write,
+    may_refuse,
     mutated_later,
     mutated_places,
     object_in,
@@ -166,8 +167,8 @@ class Server:
         elif decision.denials:
             yield ServerAnswer(denied(decision), state, decision)
         elif not exists and not is_creation:
-            yield ServerAnswer(UNKNOWN if is_open or decision.verdict is Verdict.UNDETERMINED else ABSENT, state)
-        elif decision.verdict is Verdict.UNDETERMINED:
+            yield ServerAnswer(UNKNOWN if is_open or may_refuse(decision) else ABSENT, state)
+        elif may_refuse(decision):
             yield ServerAnswer(UNKNOWN, state, decision)
             if step.is_dry:
                 return
@@ -371,7 +372,7 @@ def _created_unseen(step: WorldStep, state: State, *, is_open: bool) -> Iterator
     is_sure = creates(step.exchange) and not is_open
     if decision.denials and is_sure:
         yield ServerAnswer(denied(decision), state, decision)
-    elif is_sure and decision.verdict is not Verdict.UNDETERMINED:
+    elif is_sure and not may_refuse(decision):
         yield ServerAnswer(succeeds(201)._replace(certain=False), created, decision)
     else:
         yield ServerAnswer(UNKNOWN, state, decision)

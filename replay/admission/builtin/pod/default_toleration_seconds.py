@@ -22,6 +22,7 @@ class DefaultTolerationSeconds(Plugin):
     """Adds two tolerations of `NoExecute`, each unless the pod already tolerates that taint with any operator."""
 
     name = "DefaultTolerationSeconds"
+    refuses = False
     operations = CREATE_UPDATE
     concerns = (("", ("pods",)),)
     flags = tuple(_TAINTS.values())

@@ -17,6 +17,7 @@ class ExtendedResourceToleration(Plugin):
     """Adds, for each extended resource that a container requests (even 0), a toleration of the taint of that name."""
 
     name = "ExtendedResourceToleration"
+    refuses = False
     operations = CREATE_UPDATE
     concerns = (("", ("pods",)),)
 

@@ -16,6 +16,7 @@ class PodTopologyLabels(Plugin):
     """Labels a pod that names its node, and the binding of a pod to a node. A missing node gives no labels."""
 
     name = "PodTopologyLabels"
+    refuses = False
     operations = CREATE
     concerns = (("", ("pods", "pods/binding")),)
     looks_up = (("", "Node"),)

@@ -14,6 +14,7 @@ class DefaultStorageClass(Plugin):
     """The default class of claims without a class. An empty class name is an explicit choice of none."""
 
     name = "DefaultStorageClass"
+    refuses = False
     operations = CREATE
     concerns = (("", ("persistentvolumeclaims",)),)
     looks_up = (("storage.k8s.io", "StorageClass"),)
@@ -29,6 +30,7 @@ class DefaultIngressClass(Plugin):
     """Gives an Ingress the default class, unless it has a class or the old annotation, even an empty one."""
 
     name = "DefaultIngressClass"
+    refuses = False
     operations = CREATE
     concerns = (("networking.k8s.io", ("ingresses",)),)
     looks_up = (("networking.k8s.io", "IngressClass"),)

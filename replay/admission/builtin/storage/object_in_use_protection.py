@@ -13,6 +13,7 @@ class StorageObjectInUseProtection(Plugin):
     """Protects volumes and claims from deletion while something uses them."""
 
     name = "StorageObjectInUseProtection"
+    refuses = False
     operations = CREATE
     concerns = (("", ("persistentvolumeclaims", "persistentvolumes")),)
 
