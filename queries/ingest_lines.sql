@@ -5,7 +5,7 @@
 --             $compression  none, gzip or zstd
 --             $tolerant true where a line that is no JSON object is to become a row of nulls (newline_delimited only)
 --             $longest  the size of the longest document in bytes (lines may be longer)
---             $columns  the fields that are read, those of an event (`replay/audit/format/columns.py`) or of what wraps it
+--             $columns  the fields that are read, those of an event (`replay/audit/format/wrapper.py`) or of what wraps it
 --             $first_row, $first_file  numbers of the first row and of the first file
 -- Example:    part of the ingest; see `replay/audit/ingest.py`
 select

@@ -25,10 +25,10 @@ from msgspec.structs import replace
 
 from replay.audit import queries
 from replay.audit.engine import connect, literal
-from replay.audit.format.columns import EVENT, structure
 from replay.audit.format.form import FileForm, Layout
 from replay.audit.format.recognise import form_at, form_of, forms_of_rejected_lines, head_of
 from replay.audit.format.table import REVIEWS, LogFormat
+from replay.audit.format.wrapper import EVENT, structure
 from replay.audit.place import LOOKED_UP, lookup_parts
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.salvage import DamagedError, is_altered, rewritten, salvage, split

@@ -1,7 +1,8 @@
-"""The files that the arguments of a command name, each opened once.
+"""The sources of a log: the files that the arguments of a command name, each opened once, and logs that grow.
 
 Logs rotate while they are read. So a file stays open from the moment it is found. Its digest and its events come from
-this one open file, even if its name changes. A fingerprint reveals later changes.
+this one open file, even if its name changes. A fingerprint reveals later changes. A live log returns batches of files,
+and repeats a batch that the store could not take.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from replay.audit.catalog import FilePosition
 from replay.audit.compressed import GzipReader, ZstdReader
 from replay.errors import AuditLogError, NoLogError, reason_of
 from replay.storage.directory import files_below
-from replay.storage.location import remote_files
-from replay.storage.url import WEB, is_remote
+from replay.storage.location import WEB, is_remote, remote_files
 
 STDIN = "-"
 _BOM = b"\xef\xbb\xbf"
@@ -292,3 +293,26 @@ def batches(files: Sequence[LogFile], limit: int, kind: Callable[[LogFile], obje
         size += file.expected_bytes
     if batch:
         yield batch
+
+
+class LogBatch(Struct, frozen=True):
+    """Files with new, whole lines, and the positions after them, if the store should know them.
+
+    Call `commit` when both are in the store. Otherwise the same lines come again.
+    """
+
+    files: tuple[LogFile, ...]
+    positions: tuple[FilePosition, ...] | None
+    commit: Callable[[], None]
+
+
+class LiveLog(Protocol):
+    """A log that grows. All methods are called by one thread."""
+
+    def waiting(self) -> int:
+        """Return the approximate number of bytes that can be taken now. Raises ReplayError if no more will come."""
+        ...
+
+    def take(self, spool: Path, limit: int) -> LogBatch:
+        """Return about `limit` bytes of new lines, oldest first. New files are created in `spool`."""
+        ...

@@ -11,6 +11,7 @@ import io
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import orjson
+from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.audit import queries
@@ -27,33 +29,40 @@ from replay.audit.catalog import (
     CATALOG,
     IN_USE,
     READERS,
+    SCHEMA,
     SEGMENTS,
     WRITERS,
     Catalog,
     FilePosition,
     SegmentEntry,
     read_catalog,
+    require_whole,
 )
-from replay.audit.directory.integrity import require_whole
-from replay.audit.directory.layout import segment_entry, tables, write_store
-from replay.audit.directory.lookups import Lookups, deserialized_objects, object_ref, serialized_lookups, write_lookups
-from replay.audit.directory.remembered import remembered
-from replay.audit.directory.upkeep import sweep, sweep_segments
+from replay.audit.directory import remembered, segment_entry, sweep, sweep_segments, tables, write_store
 from replay.audit.engine import FEW_PARTS, INGEST_MEMORY, Engine, ingest_errors
 from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat
 from replay.audit.ingest import BatchReader, LogReader, Progress, SegmentNumbers
-from replay.audit.ingest_report import IngestReport, refusal_of_nothing, report_of
-from replay.audit.part import KeyedRecords, StorePart, Tables, keyed_records
+from replay.audit.part import (
+    KeyedRecords,
+    Lookups,
+    StorePart,
+    Tables,
+    deserialized_objects,
+    keyed_records,
+    object_ref,
+    serialized_lookups,
+    write_lookups,
+)
 from replay.audit.place import LOOKED_UP, lookup_parts
 from replay.audit.reject import Reject, RejectReason
-from replay.audit.segment import Segment, finished, write_segment
+from replay.audit.segment import IngestReport, Segment, finished, refusal_of_nothing, report_of, write_segment
 from replay.audit.source import LogFile, log_files
 from replay.errors import AuditLogError, StoreError
 from replay.kube.object_ref import ObjectRef
 from replay.on_demand import duckdb, pl
 from replay.storage.directory import DirectoryStorage, store_error
-from replay.storage.location import opened
+from replay.storage.location import cluster_names, opened
 from replay.storage.scratch import scratch
 from replay.storage.storage import Storage
 
@@ -448,3 +457,52 @@ class Store:
         """Yield every line of every ingest that is not used."""
         for row in self.sql("select file, line, reason, audit_id, text from reject").iter_rows():
             yield Reject(row[0], row[1], RejectReason(row[2]), row[3], row[4])
+
+
+class StoreInfo(Struct, frozen=True):
+    """Facts about a store. Times are microseconds since the epoch (0 in an empty store). `octets` is its size on disk."""
+
+    directory: str
+    schema: int
+    requests: int
+    parts: int
+    first: int
+    last: int
+    octets: int
+    rejects: Counter[str]
+    segments: tuple[SegmentEntry, ...]
+
+
+def store_info(location: Path | str) -> StoreInfo:
+    """Return facts about a store. Raises StoreError if there is none, or if its schema is unknown."""
+    require_store(location)
+    with Store.open(location) as store:
+        first, last = 0, 0
+        rejects: Counter[str] = Counter()
+        if store.segments:
+            first, last = store.sql("select epoch_us(min(received)), epoch_us(max(stage_time)) from request").row(0)
+            rejects.update(dict(store.sql("select reason, count(*) from reject group by reason").iter_rows()))
+        octets = sum(entry.size for entry in store.storage.entries())
+        name = str(location)
+        return StoreInfo(
+            directory=name,
+            schema=SCHEMA,
+            requests=store.requests,
+            parts=store.parts,
+            first=first or 0,
+            last=last or 0,
+            octets=octets,
+            rejects=rejects,
+            segments=store.segments,
+        )
+
+
+def require_store(location: Path | str) -> None:
+    """Raise StoreError if there is no store yet. Only an ingest creates one."""
+    if not Store.is_at(location):
+        if names := cluster_names(str(location)):
+            raise StoreError(
+                f"it has the clusters {', '.join(names)}: name one, as {location}/cluster={names[0]}",
+                path=str(location),
+            )
+        raise StoreError("there is no store: `replay ingest LOG --store DIR` makes one", path=str(location))

@@ -84,7 +84,7 @@ def _completed(context: Any, parameter: Any, incomplete: str) -> list[str]:
 def _values(store: str, query: str, start: str) -> list[str]:
     from replay.pipeline.forensic.sql import run_query
     from replay.pipeline.scenario import Scenario
-    from replay.storage.url import is_bucket
+    from replay.storage.location import is_bucket
 
     if is_bucket(store) or not (Path(store) / "store.json").is_file():
         return []

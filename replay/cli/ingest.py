@@ -23,8 +23,8 @@ from replay.cli.options import (
 from replay.json import json_document
 
 if TYPE_CHECKING:
-    from replay.audit.ingest_report import IngestReport
     from replay.audit.live.tls import ServerTls
+    from replay.audit.segment import IngestReport
     from replay.pipeline.live import SegmentLimits
     from replay.pipeline.replay.workers import Fleet
     from replay.pipeline.scenario import Scenario
@@ -120,7 +120,7 @@ def _require_one_way(
 ) -> None:
     """Raise ReplayError for options that do not go together."""
     from replay.errors import ReplayError
-    from replay.storage.url import is_bucket
+    from replay.storage.location import is_bucket
 
     if listen and is_bucket(scenario.store or ""):
         raise ReplayError("what is received is kept on a disk first: listen with a store in a directory")

@@ -19,7 +19,7 @@ from msgspec import Struct
 from replay import distribution
 from replay.checkout import is_inside, root_of
 from replay.errors import ReplayError, reason_of
-from replay.storage.url import is_remote
+from replay.storage.location import is_remote
 
 NAME = "replay.toml"
 PYPROJECT = "pyproject.toml"

@@ -118,7 +118,7 @@ def serve(
         parse_trials,
         read_secret,
     )
-    from replay.storage.url import is_bucket
+    from replay.storage.location import is_bucket
 
     if is_bucket(store):
         raise ReplayError("the store of a service is a directory: events are kept on a disk first", path="--store")

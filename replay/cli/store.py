@@ -29,7 +29,7 @@ store = typer.Typer(no_args_is_help=True, help="Look at a store of audit logs, o
 @with_groups
 def info(*, store_directory: Directory, printed: Printed) -> None:
     """What is in this store: which files, how many requests, from when to when, how large?"""
-    from replay.audit.info import store_info
+    from replay.audit.store import store_info
     from replay.report.store_report import info_document, info_json
 
     printed.show(store_info(store_directory), info_json, info_document, indent=2)

@@ -14,8 +14,8 @@ from pathlib import Path
 import orjson
 
 from replay.admission.webhook.webhooks import configurations_of, match_resources
-from replay.audit.ingest_report import IngestReport
 from replay.audit.reject import EXPLANATIONS, RejectReason
+from replay.audit.segment import IngestReport
 from replay.audit.store import Store
 from replay.cellib.version import Versions
 from replay.compare.result import ApiVersionUse, LogFacts, Service, SetFacts, service_of

@@ -17,12 +17,12 @@ from types import FrameType
 from msgspec import Struct
 
 from replay.audit.catalog import IS_LIVE, JOURNAL, LIVE
-from replay.audit.directory.upkeep import compact_store, compactable
-from replay.audit.ingest_report import IngestReport
+from replay.audit.directory import compact_store, compactable
 from replay.audit.live.followed_log import FollowedLog
-from replay.audit.live.source import LiveLog
 from replay.audit.live.tls import ServerTls
 from replay.audit.reject import write_rejects
+from replay.audit.segment import IngestReport
+from replay.audit.source import LiveLog
 from replay.audit.store import Store
 from replay.errors import ReplayError, StoreError
 from replay.pipeline.period import length

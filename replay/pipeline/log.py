@@ -10,8 +10,8 @@ from pathlib import Path
 from replay.audit.answer import decision_views
 from replay.audit.engine import literal
 from replay.audit.ingest import Progress
-from replay.audit.ingest_report import IngestReport
 from replay.audit.reject import RejectReason
+from replay.audit.segment import IngestReport
 from replay.audit.store import Store
 from replay.errors import AuditLogError, ReplayError
 from replay.pipeline.fleet.reading import FleetReader

@@ -79,8 +79,8 @@ from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
 from replay.report.diff_report import diff_text
 from replay.report.trust import matches_log
+from replay.storage.location import is_remote
 from replay.storage.scratch import scratch
-from replay.storage.url import is_remote
 from replay.world.opening import assumptions
 from replay.world.reach import LogAnswers, unlike
 

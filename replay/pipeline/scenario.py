@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from replay.audit.format.table import LogFormat, formats_named
 from replay.cellib.version import NEWEST, KubernetesVersion, Versions
-from replay.storage.url import shown
+from replay.storage.location import shown
 
 STDIN = "-"
 

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replay.audit.catalog import SegmentEntry
-from replay.audit.directory.upkeep import prune_store, segments_to_keep
-from replay.audit.info import require_store
+from replay.audit.directory import prune_store, segments_to_keep
 from replay.audit.ingest import Progress, implausible_days
-from replay.audit.ingest_report import IngestReport
 from replay.audit.reject import write_rejects
-from replay.audit.store import Store
+from replay.audit.segment import IngestReport
+from replay.audit.store import Store, require_store
 from replay.errors import ReplayError, StoreError
 from replay.pipeline.log import ingested
 from replay.pipeline.period import instant

@@ -14,8 +14,8 @@ from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
-from replay.audit.directory.lookups import object_ref
 from replay.audit.event import CREATED, RequestRecord
+from replay.audit.part import object_ref
 from replay.json import JSON
 from replay.kcp.binding import APIBindings
 from replay.kube.attributes import Basis, Missing, PossiblyAbsent

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from replay.audit.directory.lookups import object_ref
 from replay.audit.event import RequestRecord
+from replay.audit.part import object_ref
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
 from replay.kube.discovery import Discovery

@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.audit.answer import refused_by
-from replay.audit.directory.lookups import object_ref
 from replay.audit.event import CREATED, RequestRecord
 from replay.audit.format.admission_review import REVIEW
+from replay.audit.part import object_ref
 from replay.errors import UNFORESEEN
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from replay.audit.catalog import SegmentEntry
-from replay.audit.info import StoreInfo
-from replay.audit.ingest_report import IngestReport
 from replay.audit.reject import EXPLANATIONS, RejectReason
+from replay.audit.segment import IngestReport
+from replay.audit.store import StoreInfo
 from replay.report.render.document import (
     MICROSECONDS,
     Align,

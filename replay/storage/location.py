@@ -1,20 +1,56 @@
-"""Places as users name them: the path of a directory, or the URL of a bucket and a prefix.
+"""Places as users name them: the path of a directory, the URL of a bucket and a prefix, or the URL of a web server.
 
-A place may hold several clusters. Each is a separate store below `cluster=NAME`, so their data never mix.
+A store's place may hold several clusters. Each is a separate store below `cluster=NAME`, so their data never mix.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit, urlunsplit
 
+from replay.distribution import install_command
 from replay.errors import StoreError
 from replay.storage.directory import DirectoryStorage
 from replay.storage.storage import Storage
-from replay.storage.url import NEEDS_EXTRA, RemoteFile, is_bucket
+
+BUCKETS = ("s3://", "gs://", "az://")
+WEB = ("https://", "http://")
+NEEDS_EXTRA = f"object storage needs an extra: {install_command('bucket')}"
+
+
+class RemoteFile(NamedTuple):
+    """File at `url`. `pieces` fetches it, and raises AuditLogError if it is incomplete."""
+
+    url: str
+    pieces: Callable[[], Iterable[bytes]]
+
+    @property
+    def name(self) -> str:
+        """URL without secrets."""
+        return shown(self.url)
+
+
+def is_bucket(location: Path | str) -> bool:
+    """Return whether a location is in object storage."""
+    return str(location).startswith(BUCKETS)
+
+
+def is_remote(text: str) -> bool:
+    """Return whether a text names something on another machine."""
+    return text.startswith((*BUCKETS, *WEB))
+
+
+def shown(text: str) -> str:
+    """Return a URL without possible secrets (user, query). Other texts stay unchanged."""
+    if not is_remote(text):
+        return text
+    parts = urlsplit(text)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def opened(location: Path | str, stack: ExitStack) -> Storage:
@@ -38,10 +74,8 @@ def remote_files(url: str) -> Iterator[RemoteFile]:
     extra for buckets.
     """
     if is_bucket(url):
-        try:
-            from replay.storage.object_file import objects  # noqa: PLC0415 - an extra, that logs on this machine do not need
-        except ImportError as error:  # pragma: no cover - where the extra is not installed
-            raise StoreError(NEEDS_EXTRA) from error
+        from replay.storage.bucket import objects  # noqa: PLC0415 - an extra, that logs on this machine do not need
+
         return objects(url)
     from replay.storage.web_file import answer  # noqa: PLC0415 - most runs read no web server
 

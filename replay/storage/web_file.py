@@ -9,7 +9,7 @@ from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from replay.errors import AuditLogError
-from replay.storage.url import WEB, shown
+from replay.storage.location import WEB, shown
 
 _SECONDS = 60
 _PIECE = 1 << 20

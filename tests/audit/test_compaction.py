@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from replay.audit.directory import upkeep
-from replay.audit.directory.upkeep import TOGETHER, compact_store, prune_store, segment_octets
+from replay.audit import directory as upkeep
+from replay.audit.directory import TOGETHER, compact_store, prune_store, segment_octets
 from replay.audit.store import Store
 from replay.errors import StoreError
 from replay.storage.directory import DirectoryStorage
@@ -115,7 +115,7 @@ def test_a_failure_leaves_the_store_as_it_was(store: Path, monkeypatch: pytest.M
 
     wanted = said(store)
     with monkeypatch.context() as patch:
-        patch.setattr("replay.audit.directory.upkeep.write_store", fail)
+        patch.setattr("replay.audit.directory.write_store", fail)
         with pytest.raises(KeyboardInterrupt):
             compact_store(DirectoryStorage(store))
     assert said(store) == wanted

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from replay.audit import store as store_module
-from replay.audit.directory.lookups import Lookups
 from replay.audit.event import RequestRecord
+from replay.audit.part import Lookups
 from replay.audit.place import ObjectPlace, lookup_parts, object_place
 from replay.audit.store import Store
 from replay.kube.object_ref import ObjectRef

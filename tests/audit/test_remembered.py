@@ -10,9 +10,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from replay.audit.directory import remembered
-from replay.audit.directory.upkeep import prune_store
+from replay.audit import directory as store_directory
+from replay.audit import queries
+from replay.audit.directory import code_files, prune_store
 from replay.audit.store import Store
+from replay.cel import program
 from replay.storage.directory import DirectoryStorage
 
 
@@ -68,8 +70,14 @@ def test_another_log_is_asked_anew(directory: Path, tmp_path: Path) -> None:
 
 def test_other_code_is_asked_anew(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked(directory, b"one")
-    monkeypatch.setattr(remembered, "code_digest", lambda: "another version")
+    monkeypatch.setattr(store_directory, "code_digest", lambda: "another version")
     assert asked(directory, b"two") == b"two"
+
+
+def test_code_is_all_code_and_all_queries() -> None:
+    code = code_files()
+    assert {Path(program.__file__), queries.folder() / "ingest_request.sql"} <= set(code)
+    assert len(code) == len(set(code))
 
 
 def _make_directory(path: Path) -> None:
@@ -94,10 +102,10 @@ def test_a_damaged_answer_counts_as_absent(directory: Path, damage: Callable[[Pa
 
 
 def test_only_the_last_answers_are_kept(directory: Path) -> None:
-    for number in range(remembered.MOST_REMEMBERED + 2):
+    for number in range(store_directory.MOST_REMEMBERED + 2):
         asked(directory, b"x", of=b"%d" % number)
         os.utime(max(files(directory), key=lambda path: path.stat().st_mtime_ns), ns=(number, number))
-    assert len(files(directory)) == remembered.MOST_REMEMBERED
+    assert len(files(directory)) == store_directory.MOST_REMEMBERED
     assert asked(directory, b"y", of=b"0") == b"y"
 
 

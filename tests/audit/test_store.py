@@ -20,7 +20,7 @@ import pytest
 
 from replay.audit import queries
 from replay.audit.catalog import Catalog, DataFile, SegmentEntry, write_catalog
-from replay.audit.directory.upkeep import prune_store
+from replay.audit.directory import prune_store
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import LogReader
 from replay.audit.part import StorePart

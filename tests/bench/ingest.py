@@ -22,7 +22,7 @@ def bare_read(paths: list[str]) -> dict[str, float]:
     import duckdb  # noqa: PLC0415 - each measurement pays for its own imports
 
     from replay.audit import queries  # noqa: PLC0415
-    from replay.audit.format.columns import EVENT, read_columns  # noqa: PLC0415
+    from replay.audit.format.wrapper import EVENT, read_columns  # noqa: PLC0415
 
     lines = queries.filled("ingest_lines", columns=read_columns(EVENT))
     source = lines.replace("row_number() over () - 1 + $first_row::bigint", "0")

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from replay.audit.engine import INGEST_MEMORY, connect
-from replay.audit.format.columns import EVENT, type_of
+from replay.audit.format.wrapper import EVENT, type_of
 from replay.audit.source import log_files, open_log
 from tests.bench.ingest import BENCH
 from tests.support.live_command import LiveCommand, audit_ids

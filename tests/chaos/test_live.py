@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.audit.directory.upkeep import TOGETHER
+from replay.audit.directory import TOGETHER
 from replay.audit.store import Store
 from tests.support import log_lines
 from tests.support.audit_webhook import event_list, post

@@ -18,8 +18,7 @@ from urllib.parse import urlencode
 import pytest
 
 from replay.audit.live import patience
-from replay.audit.live.listener import Listener
-from replay.audit.live.receiver import LARGEST_BODY
+from replay.audit.live.listener import LARGEST_BODY, Listener
 from replay.audit.live.tls import ServerTls
 from replay.serve.settings import Readers
 from tests.serve.conftest import ROW

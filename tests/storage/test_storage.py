@@ -17,9 +17,8 @@ import pytest
 from replay.errors import StoreError
 from replay.storage import bucket as buckets
 from replay.storage.directory import DirectoryStorage
-from replay.storage.location import opened
+from replay.storage.location import is_bucket, opened
 from replay.storage.storage import Storage
-from replay.storage.url import is_bucket
 
 PATIENCE_SECONDS = 30.0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from replay.audit.directory.upkeep import TOGETHER, compact_store
+from replay.audit.directory import TOGETHER, compact_store
 from replay.audit.store import Store
 from replay.cli.app import app
 from replay.errors import StoreError

@@ -1,17 +1,19 @@
-"""Cloud Audit Logs of GKE: entries with an AuditLog of the service `k8s.io`, which are not audit events.
+"""Records of clouds that are not audit events: Cloud Audit Logs of GKE, and the table AKSAudit of Azure.
 
 `google.cloud.audit.AuditLog` and `google.logging.v2.LogEntry` define the fields. An entry has method, resource,
 principal, bodies, status and annotations. It lacks groups (except those that follow from a name), and uid and extra of
 the user, which are null here. It also lacks the query, level and stage. The level follows from the bodies. The status
 is one of gRPC.
+
+AKSAudit has one row per event, with its own column names, which Azure Monitor's table reference states. Objects are JSON
+in an export, and text in a query result. A fixed word replaces a body that was too large for a row.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from replay.audit.format.columns import Columns
-from replay.audit.format.wrapper import Translation
+from replay.audit.format.wrapper import REFERENCE, STATUS, Columns, Translation, structure
 
 _SERVICE = "k8s.io"
 _COLUMNS: Columns = {
@@ -112,3 +114,52 @@ CLOUD_AUDIT = Translation(
     },
     tells=_is_entry,
 )
+
+
+_AKS_COLUMNS: Columns = {
+    "AuditId": "VARCHAR",
+    "Level": "VARCHAR",
+    "Stage": "VARCHAR",
+    "RequestUri": "VARCHAR",
+    "Verb": "VARCHAR",
+    "User": "VARCHAR",
+    "SourceIps": "VARCHAR",
+    "UserAgent": "VARCHAR",
+    "ObjectRef": "VARCHAR",
+    "ResponseStatus": "VARCHAR",
+    "RequestObject": "VARCHAR",
+    "ResponseObject": "VARCHAR",
+    "RequestReceivedTime": "VARCHAR",
+    "StageReceivedTime": "VARCHAR",
+    "Annotations": "VARCHAR",
+}
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, dict) and {"AuditId", "Stage", "Verb"} <= value.keys()
+
+
+AKS_TABLE = Translation(
+    columns=_AKS_COLUMNS,
+    fields={
+        "kind": "if(AuditId is null and Verb is null, null, 'Event')",
+        "apiVersion": "if(AuditId is null and Verb is null, null, 'audit.k8s.io/v1')",
+        "level": "Level",
+        "auditID": "AuditId",
+        "stage": "Stage",
+        "requestURI": "RequestUri",
+        "verb": "Verb",
+        "user": "try_cast(User as json)",
+        "sourceIPs": "try(from_json(SourceIps, '[\"VARCHAR\"]'))",
+        "userAgent": "UserAgent",
+        "objectRef": f"try(from_json(ObjectRef, '{structure(REFERENCE)}'))",
+        "responseStatus": f"try(from_json(ResponseStatus, '{structure(STATUS)}'))",
+        "requestObject": "try_cast(RequestObject as json)",
+        "responseObject": "try_cast(ResponseObject as json)",
+        "requestReceivedTimestamp": "RequestReceivedTime",
+        "stageTimestamp": "StageReceivedTime",
+        "annotations": "try_cast(Annotations as json)",
+    },
+    tells=_is_row,
+)
+"""Bodies that were left out are null, as if not recorded. No column has the impersonated user."""

@@ -7,9 +7,17 @@ from enum import StrEnum
 from msgspec import Struct
 
 from replay.audit import queries
-from replay.audit.format.columns import EVENT, Columns, read_columns, structure
 from replay.audit.format.table import LogFormat
-from replay.audit.format.wrapper import PART, FieldWrapper, TextWrapper, Translation
+from replay.audit.format.wrapper import (
+    EVENT,
+    PART,
+    Columns,
+    FieldWrapper,
+    TextWrapper,
+    Translation,
+    read_columns,
+    structure,
+)
 
 _TOLD = "told.*"
 _EVENT_TOLD = "told.* replace (coalesce(told.kind, if(told is null, null, '')) as kind)"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from replay.audit.format.admission_review import events_of_reviews
-from replay.audit.format.azure import AKS_TABLE
-from replay.audit.format.cloud_audit import CLOUD_AUDIT
+from replay.audit.format.cloud_audit import AKS_TABLE, CLOUD_AUDIT
 from replay.audit.format.flattened import unflattened
 from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Wrapper, after_prefix, container_documents
 from replay.errors import ReplayError

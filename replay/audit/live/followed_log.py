@@ -21,9 +21,9 @@ from msgspec import Struct
 
 from replay.audit.catalog import FilePosition
 from replay.audit.compressed import AlteredError
-from replay.audit.live.source import LogBatch
 from replay.audit.source import (
     FileFingerprint,
+    LogBatch,
     LogFile,
     expanded,
     open_log,

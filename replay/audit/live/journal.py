@@ -15,8 +15,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 
-from replay.audit.live.source import LogBatch
-from replay.audit.source import LogFile, plain_file
+from replay.audit.source import LogBatch, LogFile, plain_file
 from replay.storage.directory import sync
 
 _SUFFIX = ".jsonl"

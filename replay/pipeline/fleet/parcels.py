@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from replay.audit.catalog import FLEET, Catalog, SegmentEntry
-from replay.audit.directory.integrity import require_whole
-from replay.audit.directory.layout import portion, tables
+from replay.audit.catalog import FLEET, Catalog, SegmentEntry, require_whole
+from replay.audit.directory import portion, tables
 from replay.audit.part import StorePart
 from replay.errors import StoreError
 from replay.storage.scratch import is_of_one_run

@@ -21,7 +21,7 @@ from replay.audit.ingest import READING, Batch, LogReader, Progress, ReadFile, S
 from replay.audit.source import LogFile, log_files
 from replay.errors import AuditLogError
 from replay.pipeline.replay.workers import completed
-from replay.storage.url import is_bucket
+from replay.storage.location import is_bucket
 
 Rows = dict[str, Path]
 """Parquet files of a batch by their names below the directory of an ingest."""

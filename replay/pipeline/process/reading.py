@@ -22,7 +22,7 @@ from replay.storage.scratch import scratch
 if TYPE_CHECKING:
     from replay.audit.catalog import Catalog
     from replay.audit.ingest import Progress
-    from replay.audit.ingest_report import IngestReport
+    from replay.audit.segment import IngestReport
     from replay.pipeline.options import Options
 
 _POLL_SECONDS = 0.2

@@ -34,7 +34,7 @@ from replay.admission.ordered.registry import (
     looked_up_kinds,
     units_of,
 )
-from replay.audit.directory.remembered import code_digest
+from replay.audit.directory import code_digest
 from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
 from replay.compare.result import WorldFacts

@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 
-from replay.audit.live import receiver
+from replay.audit.live import listener as receiver
 from replay.audit.live.journal import Journal
-from replay.audit.live.listener import Listener
-from replay.audit.live.receiver import Receiver
+from replay.audit.live.listener import Listener, Receiver
 from replay.audit.live.tls import ServerTls
 from replay.audit.store import Store
 from replay.errors import ReplayError

@@ -1,32 +1,165 @@
-"""Upkeep of a store: removes old segments and the remains of killed processes, and combines small ingests.
+"""What stands in the directory of a store: segments, remembered answers, and how both are kept in order.
 
-Each ingest has a file per part, and every reader checks all files. As in a log-structured merge tree, ingests of
-similar size become one of the next size. Each step writes a row once more. Only ingests of one day are combined, so
-that `prune` can still remove old days.
+`write_store` publishes a segment. Answers that depend only on a store and the code are remembered for the next run. They
+are never the only source: a missing or damaged answer, or one of another store or version, is computed again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import cache
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
-from replay.audit.catalog import BUSY, IN_USE, READERS, SEGMENTS, WRITERS, SegmentEntry, read_catalog
-from replay.audit.directory.integrity import data_files, require_whole
-from replay.audit.directory.layout import write_store
-from replay.audit.directory.remembered import REMEMBERED
+from replay.audit import queries
+from replay.audit.answer import decision_views
+from replay.audit.catalog import (
+    BUSY,
+    IN_USE,
+    OPEN,
+    READERS,
+    SCHEMA,
+    SEGMENTS,
+    WRITERS,
+    Catalog,
+    DataFile,
+    FileEntry,
+    SegmentEntry,
+    data_files,
+    read_catalog,
+    require_whole,
+    write_catalog,
+)
 from replay.audit.engine import INGEST_MEMORY, connect, literal
 from replay.audit.ingest import KEPT, PARQUET
+from replay.audit.part import Tables
+from replay.audit.segment import DROPPED, FILES, REJECTS, Segment
 from replay.errors import StoreError
 from replay.on_demand import duckdb
-from replay.storage.directory import store_error
+from replay.storage.directory import DirectoryStorage, store_error
 from replay.storage.scratch import scratch
 from replay.storage.storage import Storage
+
+
+def tables(storage: Storage, catalog: Catalog, part: int | None = None) -> Tables:
+    """Return the files of one part, or of all parts."""
+    places = [(storage.local(f"{SEGMENTS}/{segment.name}"), segment) for segment in catalog.segments]
+    rows = (str(place / file.path) for place, segment in places for file in segment.data if _has_rows(file, part))
+    dropped, files, rejects = (tuple(str(place / name) for place, _ in places) for name in (DROPPED, FILES, REJECTS))
+    return Tables(tuple(rows), dropped, files, rejects)
+
+
+def portion(catalog: Catalog, part: int) -> Catalog:
+    """Return a catalogue without the rows of other parts."""
+    segments = (
+        replace(each, data=tuple(file for file in each.data if _has_rows(file, part) or not _has_rows(file)))
+        for each in catalog.segments
+    )
+    return replace(catalog, segments=tuple(segments))
+
+
+def _has_rows(file: DataFile, part: int | None = None) -> bool:
+    """Return whether a file has rows of requests, of one part or of any part."""
+    return ("/part=" if part is None else f"/part={part}/") in f"/{file.path}"
+
+
+def segment_entry(name: str, segment: Segment, digests: Mapping[int, str], data: tuple[DataFile, ...]) -> SegmentEntry:
+    """Return the catalogue entry of a segment. `digests` are those of its files by number."""
+    files = tuple(
+        FileEntry(file.file.name, digests.get(file.number, ""), file.file.size, file.lines) for file in segment.files
+    )
+    return SegmentEntry(
+        name=name,
+        files=files,
+        data=data,
+        events=segment.events,
+        requests=segment.requests,
+        replaced=segment.replaced,
+        last=segment.last,
+    )
+
+
+def write_store(storage: Storage, catalog: Catalog, *, durable: bool) -> None:
+    """Publish a catalogue. From then on, its segments count."""
+    write_catalog(storage, catalog, durable=durable)
+    if durable:
+        # Relative, so that a store can be moved: `open.sql` is read where the variable `store` says, or here.
+        relative = tables(DirectoryStorage(Path()), catalog)
+        views = "\n".join([relative.variables("getvariable('store')"), queries.text("ingest_views"), decision_views()])
+        storage.put(OPEN, f"set variable store = coalesce(getvariable('store'), '.');\n{views}".encode())
+
+
+REMEMBERED = "remembered"
+MOST_REMEMBERED = 4
+"""Number of answers of one name that are kept. The oldest are removed."""
+_CHECK = 32
+_PACKAGE = Path(__file__).parents[1]
+
+
+def remembered(
+    storage: Storage, catalog: Catalog, name: str, make: Callable[[], bytes], question: bytes = b""
+) -> bytes:
+    """See `Store.remembered`."""
+    about = f"{SCHEMA} {code_digest()} {json.dumps(to_builtins(catalog))} ".encode()
+    key = hashlib.sha256(about + question).hexdigest()[:32]
+    place = f"{REMEMBERED}/{name}.{key}"
+    if (content := _read(storage, place)) is not None:
+        return content
+    content_made = make()
+    try:
+        storage.put(place, _check(place, content_made) + content_made)
+        _forget_oldest(storage, name)
+    except OSError:
+        pass  # a store that cannot be written is asked every time
+    return content_made
+
+
+def _read(storage: Storage, place: str) -> bytes | None:
+    """Return a file's answer if it is whole. Nothing is flushed when it is written, so a crash may damage it."""
+    try:
+        content = storage.read(place)
+    except OSError:
+        return None
+    body = content[_CHECK:]
+    return body if _check(place, body) == content[:_CHECK] else None
+
+
+def _check(place: str, content: bytes) -> bytes:
+    """Return a digest of an answer and its question. An answer in the wrong place then counts as damaged."""
+    return hashlib.sha256(place.rpartition("/")[2].encode() + b"\0" + content).digest()
+
+
+def _forget_oldest(storage: Storage, name: str) -> None:
+    """Remove all but the newest answers of a name."""
+    prefix = f"{REMEMBERED}/"
+    own = (entry for entry in storage.entries(prefix) if entry.name.startswith(f"{prefix}{name}."))
+    for entry in sorted(own, key=lambda entry: (entry.modified, entry.name))[:-MOST_REMEMBERED]:
+        storage.remove(entry.name)
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of this installation's code and queries. Answers of another version are not used.
+
+    Size and time identify a file, because reading all files takes longer than most answers.
+    """
+    stats = sorted((str(path), path.stat()) for path in code_files())
+    lines = (f"{os.path.relpath(path, _PACKAGE)} {stat.st_size} {stat.st_mtime_ns}" for path, stat in stats)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def code_files() -> list[Path]:
+    """Return the files of this installation on which answers depend."""
+    code = (path for path in _PACKAGE.rglob("*") if path.suffix in (".py", ".json"))
+    return [*code, *queries.folder().glob("*.sql")]
 
 
 def segments_to_keep(

@@ -1,1 +1,0 @@
-"""Directories of stores and runs: layout, integrity, removal of old ingests and leftovers, compaction."""
