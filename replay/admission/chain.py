@@ -41,8 +41,8 @@ from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
 from replay.kube.overlay import GroupKind, Overlay, definitions, objects_by_kind
-from replay.kube.rbac.authorizer import RBACAuthorizer
-from replay.kube.rbac.kind import RBAC_GROUP
+from replay.kube.rbac import RBAC_GROUP
+from replay.kube.rbac_authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 
 _NO_BACKENDS: Backends = {}

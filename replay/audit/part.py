@@ -26,7 +26,7 @@ from replay.audit.arrow import frame_from_relation
 from replay.audit.engine import connect, literal
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import UserInfo
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import ObjectRef
 from replay.on_demand import duckdb, pl
 
 _SLICE = 2048

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from replay.kube.object_ref import ObjectRef
-from replay.kube.rbac.kind import RBAC_RESOURCES
+from replay.kube.gvk import ObjectRef
+from replay.kube.rbac import RBAC_RESOURCES
 
 LOOKUPS = (
     "limitranges",

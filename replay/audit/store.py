@@ -59,7 +59,7 @@ from replay.audit.reject import Reject, RejectReason
 from replay.audit.segment import IngestReport, Segment, finished, refusal_of_nothing, report_of, write_segment
 from replay.audit.source import LogFile, log_files
 from replay.errors import AuditLogError, StoreError
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import ObjectRef
 from replay.on_demand import duckdb, pl
 from replay.storage.directory import DirectoryStorage, store_error
 from replay.storage.location import cluster_names, opened

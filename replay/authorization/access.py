@@ -15,10 +15,20 @@ from msgspec import Struct, field
 
 from replay.authorization.manifest import RBACKey, rbac_key
 from replay.json import JSON
-from replay.kube.rbac.authorizer import MASTERS_GROUP
-from replay.kube.rbac.binding import SERVICE_ACCOUNT, subject_key
-from replay.kube.rbac.kind import CLUSTER_ROLE_BINDING, RBAC_GROUP
-from replay.kube.rbac.rule import ALL, Permission, PolicyRule, covers, permissions_of, rule_of, uncovered
+from replay.kube.rbac import (
+    ALL,
+    CLUSTER_ROLE_BINDING,
+    RBAC_GROUP,
+    SERVICE_ACCOUNT,
+    Permission,
+    PolicyRule,
+    covers,
+    permissions_of,
+    rule_of,
+    subject_key,
+    uncovered,
+)
+from replay.kube.rbac_authorizer import MASTERS_GROUP
 
 _SERVICE_ACCOUNTS = "system:serviceaccounts"
 _AUTHENTICATED, _UNAUTHENTICATED, _ANONYMOUS = "system:authenticated", "system:unauthenticated", "system:anonymous"

@@ -14,7 +14,7 @@ from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.discovery import Discovery
-from replay.kube.rbac.binding import SERVICE_ACCOUNT
+from replay.kube.rbac import SERVICE_ACCOUNT
 
 _TEXTS = {
     "apiGroup": "api_group",

@@ -30,7 +30,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.identity import IdentityMap
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
-from replay.kube.rbac.authorizer import MASTERS_GROUP, NODE_PREFIX, RBACVerdict, RoleResolver
+from replay.kube.rbac_authorizer import MASTERS_GROUP, NODE_PREFIX, RBACVerdict, RoleResolver
 
 _ONLY_ALLOW = frozenset(["ABAC", "Node", "RBAC"])
 

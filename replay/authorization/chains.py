@@ -35,7 +35,8 @@ from replay.kube.attributes import Missing, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.kube.rbac.authorizer import (
+from replay.kube.rbac import CLUSTER_ROLE_BINDING, RBAC_KINDS, ROLE_BINDING
+from replay.kube.rbac_authorizer import (
     NODE_PREFIX,
     Grants,
     RBACAuthorizer,
@@ -43,7 +44,6 @@ from replay.kube.rbac.authorizer import (
     names_told_apart,
     unused_bindings,
 )
-from replay.kube.rbac.kind import CLUSTER_ROLE_BINDING, RBAC_KINDS, ROLE_BINDING
 from replay.on_demand import pl
 from replay.reconstruct.cluster import Cluster, ClusterLister
 

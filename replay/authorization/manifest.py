@@ -23,8 +23,7 @@ from replay.authorization.start import (
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
-from replay.kube.rbac.aggregation import aggregated
-from replay.kube.rbac.kind import RBAC_GROUP, RBAC_KINDS
+from replay.kube.rbac import RBAC_GROUP, RBAC_KINDS, aggregated
 from replay.manifests.authorization_file import CONFIGURATION_FILE, RBAC_DIRECTORY, is_configuration, is_rbac
 from replay.manifests.bundle import is_bundle, rbac_of_bundle
 from replay.manifests.server.flags import ServerFlags

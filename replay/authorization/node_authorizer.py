@@ -17,8 +17,8 @@ from replay.kube.attributes import Missing, PartialObject, field_of
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.kube.rbac.authorizer import NODE_PREFIX, NODES_GROUP, rule_allows
-from replay.kube.rbac.binding import missing_in
+from replay.kube.rbac import missing_in
+from replay.kube.rbac_authorizer import NODE_PREFIX, NODES_GROUP, rule_allows
 
 # The graph of objects that belong to nodes (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/node.Graph`).
 # Its edges are the references of pods and volumes.

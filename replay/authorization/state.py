@@ -21,9 +21,8 @@ from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac.aggregation import aggregated
-from replay.kube.rbac.authorizer import RoleResolver
-from replay.kube.rbac.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC_KINDS
+from replay.kube.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC_KINDS, aggregated
+from replay.kube.rbac_authorizer import RoleResolver
 from replay.on_demand import pl
 from replay.reconstruct.cluster import CACHE_DELAY, Cluster, ClusterLister
 from replay.reconstruct.history.clock import NEVER

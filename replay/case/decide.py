@@ -23,8 +23,8 @@ from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister, ObjectLister
 from replay.kube.overlay import under
-from replay.kube.rbac.authorizer import RBACAuthorizer
-from replay.kube.rbac.kind import RBAC_GROUP
+from replay.kube.rbac import RBAC_GROUP
+from replay.kube.rbac_authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 
 _NOBODY_SAYS = Missing(

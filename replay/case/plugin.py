@@ -21,8 +21,8 @@ from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.discovery import builtin_discovery
-from replay.kube.object_lister import ObjectTracker
-from replay.kube.rbac.authorizer import RBACAuthorizer
+from replay.kube.lister import ObjectTracker
+from replay.kube.rbac_authorizer import RBACAuthorizer
 from replay.reconstruct.cluster import CRD, key_of
 
 

@@ -13,7 +13,7 @@ from replay.cellib.environment import ExpressionKind
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
-from replay.kube.default.creation_timestamp import WRITTEN_UNTIL, with_creation_timestamps
+from replay.kube.default import WRITTEN_UNTIL, with_creation_timestamps
 
 if TYPE_CHECKING:
     from replay.cellib.variables import VariableValues

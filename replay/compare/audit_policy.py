@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from replay.admission.reads import AUTHORIZER, NAME, NAMESPACE, OBJECT, OLD_OBJECT, OPTIONS, PARAMS, PolicyReads
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, split_api_version
-from replay.kube.rbac.kind import RBAC_RESOURCES
+from replay.kube.rbac import RBAC_RESOURCES
 from replay.matching.coarse import CONNECT_SUBRESOURCES
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import ANY

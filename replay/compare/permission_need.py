@@ -18,11 +18,18 @@ from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes
-from replay.kube.rbac.aggregation import is_collected
-from replay.kube.rbac.authorizer import Grant, Grants, rule_allows, source_text
-from replay.kube.rbac.binding import missing_in, subject_key
-from replay.kube.rbac.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
-from replay.kube.rbac.rule import Permission, permission_asked, permissions_of, rule_of
+from replay.kube.rbac import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    Permission,
+    is_collected,
+    missing_in,
+    permission_asked,
+    permissions_of,
+    rule_of,
+    subject_key,
+)
+from replay.kube.rbac_authorizer import Grant, Grants, rule_allows, source_text
 
 _BOOTSTRAPPING = "kubernetes.io/bootstrapping"
 BY_RBAC = "RBAC: allowed by "

@@ -13,9 +13,17 @@ from replay.authorization.manifest import RBACKey, rbac_key
 from replay.compare.readiness import Confidence, Doubt, confidence
 from replay.json import JSON
 from replay.kube.authorizer import AuthorizationAttributes
-from replay.kube.rbac.binding import SERVICE_ACCOUNT, subject_key
-from replay.kube.rbac.kind import CLUSTER_ROLE, RBAC_GROUP, ROLE
-from replay.kube.rbac.rule import Permission, compacted, permission_asked, permissions_of
+from replay.kube.rbac import (
+    CLUSTER_ROLE,
+    RBAC_GROUP,
+    ROLE,
+    SERVICE_ACCOUNT,
+    Permission,
+    compacted,
+    permission_asked,
+    permissions_of,
+    subject_key,
+)
 from replay.reconstruct.history.derived import instant
 
 _UNLOGGED = frozenset(["approve", "attest", "bind", "escalate", "impersonate", "sign", "use"])

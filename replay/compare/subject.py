@@ -15,9 +15,8 @@ from replay.compare.summary import Cell, CellKey, Example
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
-from replay.kube.gvk import GroupVersionKind
+from replay.kube.gvk import GroupVersionKind, ObjectRef
 from replay.kube.lister import Lister
-from replay.kube.object_ref import ObjectRef
 
 OWNER_LABEL = "team"
 """The label that is read by default."""

@@ -1,4 +1,7 @@
-"""Names of kinds and resources (`k8s.io/apimachinery/pkg/runtime/schema`)."""
+"""Names of kinds and resources (`k8s.io/apimachinery/pkg/runtime/schema`), and the identity of one object.
+
+The identity is the same for snapshot, history, lookups and findings.
+"""
 
 from __future__ import annotations
 
@@ -46,3 +49,17 @@ def split_api_version(api_version: str) -> tuple[str, str]:
     """Return `(group, version)` of an `apiVersion`. The core group is the empty string."""
     group, _, version = api_version.rpartition("/")
     return group, version
+
+
+class ObjectRef(NamedTuple):
+    """Identity of an object without its UID, as `objectRef` of an event names it.
+
+    A namespace has no namespace. `name` is empty if unknown. `workspace` is the logical cluster of kcp, and empty in
+    the log of a Kubernetes API server.
+    """
+
+    group: str
+    resource: str
+    namespace: str
+    name: str
+    workspace: str = ""

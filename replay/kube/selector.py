@@ -1,4 +1,4 @@
-"""Selectors in a query string (`k8s.io/apimachinery/pkg/fields`, `k8s.io/apimachinery/pkg/labels`)."""
+"""Selectors in a query string (`k8s.io/apimachinery/pkg/fields`, `k8s.io/apimachinery/pkg/labels`), and the fields they may name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from replay.go.format import parse_int
+from replay.json import JSON
 from replay.kube.names import label_value, qualified_name
 
 _TERM = re.compile(r"!=|==|=")
@@ -201,3 +202,34 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
             tokens.append((text[at:end], True))
             at = end
     return [*tokens, (_END, False)]
+
+
+_POD = {
+    "spec.nodeName": "",
+    "spec.restartPolicy": "Always",
+    "spec.schedulerName": "default-scheduler",
+    "spec.serviceAccountName": "default",
+    "spec.hostNetwork": "false",
+    "status.phase": "Pending",
+    "status.podIP": "",
+    "status.nominatedNodeName": "",
+}
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+SELECTABLE: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("", "pods"): _POD,
+    ("", "namespaces"): {"status.phase": "Active"},
+    ("", "nodes"): {"spec.unschedulable": "false"},
+    ("", "secrets"): {"type": "Opaque"},
+    ("", "events"): {"reason": "", "type": "", **{f"involvedObject.{name}": "" for name in _INVOLVED}},
+    ("", "replicationcontrollers"): {"status.replicas": "0"},
+    ("apps", "replicasets"): {"status.replicas": "0"},
+    ("certificates.k8s.io", "certificatesigningrequests"): {"spec.signerName": ""},
+}
+"""The selectable fields by group and resource, each with its value in an object that lacks it."""
+
+
+def field_text(value: JSON, default: str) -> str:
+    """Return the text of a field that a selector compares."""
+    if value is None:
+        return default
+    return str(value).lower() if isinstance(value, bool) else str(value)

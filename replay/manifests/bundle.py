@@ -19,7 +19,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import GROUP
 from replay.kube.discovery import Discovery, builtin_discovery, custom_resources
 from replay.kube.gvk import GroupVersionKind, split_api_version
-from replay.kube.rbac.kind import RBAC_GROUP, RBAC_KINDS
+from replay.kube.rbac import RBAC_GROUP, RBAC_KINDS
 from replay.kube.schema import CRD, Schemas
 from replay.manifests.api_object import LoadedApi, load_api_documents
 from replay.manifests.authorization_file import (

@@ -1,7 +1,7 @@
 """The defaults of `admissionregistration.k8s.io` (`k8s.io/kubernetes/pkg/apis/admissionregistration/*/defaults.go`).
 
 Objects are changed in place right after decoding, before other code sees them. The default values are in
-`kube/default/rules.py`. A field that is present counts as set, even if it is empty. Validation refuses it later.
+`kube/default_rules.py`. A field that is present counts as set, even if it is empty. Validation refuses it later.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from replay.json import JSON
-from replay.kube.default.rules import ADMISSION, FILLED
+from replay.kube.default_rules import ADMISSION, FILLED
 
 _DENY = "Deny"
 

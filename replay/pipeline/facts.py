@@ -24,7 +24,7 @@ from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.engine_policy import policy_names
 from replay.kube.gvk import GroupResource, GroupVersionResource
 from replay.kube.lifecycle import LIFECYCLES
-from replay.kube.object_lister import ObjectKey
+from replay.kube.lister import ObjectKey
 from replay.manifests.diff import diff_sets, moved_names
 from replay.manifests.object_diff import Verb
 from replay.matching.coarse import CoarseClass, may_select

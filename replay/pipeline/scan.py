@@ -29,7 +29,7 @@ from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import APIResource
 from replay.kube.engine_policy import ENGINES, function_of
 from replay.kube.gvk import GroupVersionKind, split_api_version
-from replay.kube.rbac.authorizer import RBACAuthorizer
+from replay.kube.rbac_authorizer import RBACAuthorizer
 from replay.kube.redact import Redactor
 from replay.kube.schema import Schemas
 from replay.manifests.engine_object import Reported

@@ -19,7 +19,7 @@ from replay.kcp.shard.folder import Folder, ShardFolders, load_folders, union
 from replay.kcp.shard.layout import is_by_workspace
 from replay.kcp.shard.planned import change_of
 from replay.kube.admissionregistration import Sets
-from replay.kube.rbac.kind import CLUSTER_ROLE, RBAC_GROUP, RBAC_KINDS
+from replay.kube.rbac import CLUSTER_ROLE, RBAC_GROUP, RBAC_KINDS
 from replay.manifests.diff import diff_minors, diff_sets
 from replay.manifests.object_diff import ObjectDiff
 from replay.manifests.set_loader import set_objects

@@ -20,10 +20,9 @@ from replay.json import JSON
 from replay.kcp.binding import APIBindings
 from replay.kube.attributes import Basis, Missing, PossiblyAbsent
 from replay.kube.discovery import builtin_discovery
-from replay.kube.gvk import GroupVersionKind, split_api_version
-from replay.kube.object_lister import ObjectKey
-from replay.kube.object_ref import ObjectRef
-from replay.kube.plugin.limit_range import LIMIT_RANGE
+from replay.kube.gvk import GroupVersionKind, ObjectRef, split_api_version
+from replay.kube.lister import ObjectKey
+from replay.kube.plugin import LIMIT_RANGE
 from replay.kube.schema import Schemas
 from replay.manifests.engine_object import is_engine_object
 from replay.reconstruct.history.clock import RevisionClock

@@ -12,7 +12,7 @@ from replay.audit.part import object_ref
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
 from replay.kube.discovery import Discovery
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import ObjectRef
 from replay.reconstruct.history.collection_deletion import selected_name
 from replay.reconstruct.history.old_object import RECORD_RESPONSES
 from replay.reconstruct.record.body import BodyShape

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from replay.audit.event import CREATED, RequestRecord
 from replay.kube.attributes import Operation
-from replay.kube.rbac.kind import RBAC_RESOURCES
+from replay.kube.rbac import RBAC_RESOURCES
 from replay.reconstruct.history.history import NOT_FOUND, History
 from replay.reconstruct.history.old_object import sent_revision
 from replay.reconstruct.patch.body import PatchForm, form_of

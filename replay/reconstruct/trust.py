@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from replay.kube.gvk import GroupResource
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import GroupResource, ObjectRef
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.history.effect import EffectKind
 

@@ -13,8 +13,14 @@ from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
 from replay.json import FieldPath
 from replay.kube.discovery import Discovery
-from replay.kube.selectable import SELECTABLE, field_text
-from replay.kube.selector import Requirement, SelectorError, parse_field_selector, parse_label_selector
+from replay.kube.selector import (
+    SELECTABLE,
+    Requirement,
+    SelectorError,
+    field_text,
+    parse_field_selector,
+    parse_label_selector,
+)
 from replay.reconstruct.collection import deleted_items
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get

@@ -15,10 +15,9 @@ from replay.authorization.question import attributes_from_uri
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
-from replay.kube.lister import Lister
-from replay.kube.object_lister import ObjectKey
-from replay.kube.rbac.authorizer import RBACAuthorizers
-from replay.kube.rbac.kind import RBAC_GROUP, ROLE
+from replay.kube.lister import Lister, ObjectKey
+from replay.kube.rbac import RBAC_GROUP, ROLE
+from replay.kube.rbac_authorizer import RBACAuthorizers
 from replay.kube.schema import CRD, known_spec
 from replay.reconstruct.record.known import Known, attribute, get
 from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, CausingRequest, RequestEnd

@@ -19,11 +19,9 @@ from replay.cellib.version import Versions
 from replay.kcp.shard.planned import Workspaces
 from replay.kube.admissionregistration import Sets
 from replay.kube.attributes import UserInfo
-from replay.kube.gvk import GroupResource, GroupVersionKind
-from replay.kube.object_lister import ObjectKey
-from replay.kube.object_ref import ObjectRef
-from replay.kube.rbac.binding import RoleBindings
-from replay.kube.rbac.kind import RBAC_GROUP, RBAC_RESOURCES
+from replay.kube.gvk import GroupResource, GroupVersionKind, ObjectRef
+from replay.kube.lister import ObjectKey
+from replay.kube.rbac import RBAC_GROUP, RBAC_RESOURCES, RoleBindings
 from replay.manifests.diff import diff_sets
 from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper

@@ -14,8 +14,8 @@ from replay.admission.decision import Denial
 from replay.audit.event import CREATED, RequestRecord
 from replay.audit.place import LogPosition
 from replay.errors import UNFORESEEN
-from replay.kube.object_lister import ObjectKey
-from replay.kube.rbac.authorizer import RBACAuthorizers
+from replay.kube.lister import ObjectKey
+from replay.kube.rbac_authorizer import RBACAuthorizers
 from replay.reconstruct import reconstructor
 from replay.reconstruct.operation import creates
 from replay.reconstruct.reconstructor import Reconstructor

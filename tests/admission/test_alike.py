@@ -18,7 +18,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
 from tests.admission.mutating import test_mutation

@@ -23,7 +23,7 @@ from replay.kube.admissionregistration import (
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 
 RULES = (Rule(("*",), ("*",), ("*",), ("*/*",)),)
 

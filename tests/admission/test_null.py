@@ -10,7 +10,7 @@ from replay.cellib.version import NEWEST
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
 

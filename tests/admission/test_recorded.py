@@ -21,7 +21,7 @@ from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.manifests.set_loader import load_manifest_set
 
 REPOSITORY = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from replay.audit.event import RequestRecord
 from replay.audit.part import Lookups
 from replay.audit.place import ObjectPlace, lookup_parts, object_place
 from replay.audit.store import Store
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import ObjectRef
 
 
 def event(number: int, resource: str, name: str, **fields: object) -> str:

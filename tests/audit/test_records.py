@@ -11,7 +11,7 @@ import pytest
 
 from replay.audit.place import object_place
 from replay.audit.store import Store
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import ObjectRef
 from tests.support.log_lines import event, records
 
 

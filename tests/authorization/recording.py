@@ -21,7 +21,7 @@ from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac.authorizer import RoleResolver
+from replay.kube.rbac_authorizer import RoleResolver
 
 RECORDING = Path(__file__).parents[2].parent / "shared" / "recordings" / "authorization"
 needs_recording = pytest.mark.skipif(not RECORDING.exists(), reason="the recording is not beside the checkout")

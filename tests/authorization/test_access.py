@@ -7,8 +7,8 @@ import pytest
 from replay.authorization.access import AccessChange, NewAccess, RoleRef, Subject, UnknownAccess, new_access
 from replay.authorization.manifest import laid_over, read_rbac
 from replay.json import JSON
-from replay.kube.rbac.authorizer import rule_allows
-from replay.kube.rbac.rule import Permission, compacted
+from replay.kube.rbac import Permission, compacted
+from replay.kube.rbac_authorizer import rule_allows
 from tests.authorization.recording import RECORDING, lines, needs_recording, objects, questions
 
 ANN = {"kind": "User", "name": "ann"}

@@ -20,7 +20,7 @@ from replay.__main__ import RARELY
 from replay.audit.place import TICKS, LogPosition
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import CellKey, Example, OutcomeFinding
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import ObjectRef
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.merge import class_results, merge

@@ -17,7 +17,7 @@ from replay.kcp.user import SCOPES, UnknownRolesAuthorizer, scoped_user
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupResource, GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.matching.coarse import Predicate
 from replay.matching.rules import is_excluded_from_policies
 from replay.reconstruct.cluster import Cluster

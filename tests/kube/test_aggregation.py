@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from replay.json import JSON
-from replay.kube.rbac.aggregation import aggregated
+from replay.kube.rbac import aggregated
 
 
 def role(name: str, *verbs: str, labels: JSON = None, collects: JSON = None) -> JSON:

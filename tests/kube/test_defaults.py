@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from replay.json import JSON
-from replay.kube.default.defaults import set_custom_defaults, set_defaults
+from replay.kube.default import set_custom_defaults, set_defaults
 from replay.kube.go_object import round_trip
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.schema import Schema, Schemas

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.kube.default.rules import is_latest
+from replay.kube.default_rules import is_latest
 
 DIGEST = "sha256:" + "0a" * 32
 IMAGES = [

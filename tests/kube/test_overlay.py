@@ -8,7 +8,7 @@ import pytest
 
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupVersionKind
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.kube.overlay import Overlay
 
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from replay.json import JSON
+from replay.kube import rbac_authorizer
 from replay.kube.attributes import Missing, PartialObject, PossiblyAbsent, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac import authorizer
-from replay.kube.rbac.authorizer import RBACAuthorizer, RBACAuthorizers, RoleResolver
+from replay.kube.rbac_authorizer import RBACAuthorizer, RBACAuthorizers, RoleResolver
 
 SHOP = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"
 
@@ -351,7 +351,7 @@ def test_no_authorizer_is_remembered_where_something_is_not_known_or_listed_anew
 
 
 def test_the_oldest_authorizers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(authorizer, "MOST_AUTHORIZERS", 1)
+    monkeypatch.setattr(rbac_authorizer, "MOST_AUTHORIZERS", 1)
     authorizers, lister = RBACAuthorizers(), Listings(OBJECTS)
     first = authorizers.authorizer_for(lister, "a", OBJECTS, lambda: lister)
     assert authorizers.authorizer_for(lister, "b", OBJECTS, lambda: lister) is authorizers.authorizer_for(

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from replay.json import JSON
-from replay.kube.rbac.rule import Permission, compacted, permissions_of, rule_text, uncovered
+from replay.kube.rbac import Permission, compacted, permissions_of, rule_text, uncovered
 
 ROWS = [orjson.loads(line) for line in (Path(__file__).parent / "data" / "covers.jsonl").read_bytes().splitlines()]
 

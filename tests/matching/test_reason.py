@@ -10,7 +10,7 @@ from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequir
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Matcher
 from replay.matching.reason import mismatch_reason

@@ -10,7 +10,7 @@ import pytest
 from replay.audit.part import StorePart, Tables
 from replay.audit.place import object_place, stored_key
 from replay.audit.store import FEWEST_KEPT_PARTS, Store
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import ObjectRef
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.world import Portion, Wave
 from replay.world.collection import Collections

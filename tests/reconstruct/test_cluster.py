@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kube.attributes import Missing, UserInfo
-from replay.kube.gvk import GroupVersionKind
-from replay.kube.object_ref import ObjectRef
-from replay.kube.rbac.kind import ROLE
+from replay.kube.gvk import GroupVersionKind, ObjectRef
+from replay.kube.rbac import ROLE
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.clock import RevisionClock
 

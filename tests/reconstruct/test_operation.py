@@ -10,7 +10,7 @@ import pytest
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Operation
 from replay.kube.discovery import builtin_discovery
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import ObjectRef
 from replay.reconstruct.history.collection_deletion import CollectionDeletions, Row
 from replay.reconstruct.history.history import History
 from replay.reconstruct.operation import operations_of

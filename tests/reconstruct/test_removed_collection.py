@@ -9,7 +9,7 @@ from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.discovery import builtin_discovery
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import ObjectRef
 from replay.reconstruct.collection import WithUnseenDeletions, seen_objects, unseen_deletions
 
 GROUP = "rbac.authorization.k8s.io"

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from replay.audit.event import RequestRecord
-from replay.kube.gvk import GroupResource
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import GroupResource, ObjectRef
 from replay.reconstruct.history.clock import BEFORE, NEVER, RevisionClock
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.trust import Break, Continuity

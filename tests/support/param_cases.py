@@ -13,7 +13,7 @@ from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.json_patch import apply
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
 from tests.support.chain_sets import NobodyMay

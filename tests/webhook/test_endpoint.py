@@ -29,7 +29,7 @@ from replay.kube.admissionregistration import (
     WebhookConfiguration,
 )
 from replay.kube.discovery import builtin_discovery
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.webhook.endpoint import EndpointBackend
 from tests.support.creation import creation_of_config_map

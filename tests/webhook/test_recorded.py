@@ -13,7 +13,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, Rule, Webhook, WebhookClientConfig, WebhookConfiguration
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.webhook.recorded import RecordedBackend
 from tests.support.creation import creation_of_config_map

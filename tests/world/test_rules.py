@@ -15,9 +15,9 @@ from replay.audit.place import LogPosition
 from replay.kube.attributes import Basis, Missing, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
-from replay.kube.object_lister import ObjectKey, ObjectTracker
-from replay.kube.rbac.authorizer import RBACAuthorizers
-from replay.kube.rbac.kind import ROLE, ROLE_BINDING
+from replay.kube.lister import ObjectKey, ObjectTracker
+from replay.kube.rbac import ROLE, ROLE_BINDING
+from replay.kube.rbac_authorizer import RBACAuthorizers
 from replay.kube.schema import Schemas
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import GONE, Hole, Known

@@ -18,7 +18,7 @@ from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError, guarded
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
-from replay.kube.rbac.kind import RBAC_KINDS
+from replay.kube.rbac import RBAC_KINDS
 
 
 class Refusal(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.admission.builtin.plugin import CREATE, Plugin, Refusal, Review
-from replay.kube.plugin.creation import with_not_ready_taint
+from replay.kube.plugin import with_not_ready_taint
 
 
 class TaintNodesByCondition(Plugin):

@@ -12,7 +12,7 @@ from replay.admission.mutating.mutation_value import MutationError
 from replay.go.format import quote
 from replay.json import JSON
 from replay.kube import json_patch
-from replay.kube.default.defaults import set_custom_defaults, set_defaults
+from replay.kube.default import set_custom_defaults, set_defaults
 from replay.kube.go_object import DecodeError, round_trip
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.json_patch import JSONPatchError, TestFailed

@@ -26,7 +26,7 @@ from replay.kube.attributes import Attributes, Missing
 from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
-from replay.kube.rbac.authorizer import RBACAuthorizer
+from replay.kube.rbac_authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 
 

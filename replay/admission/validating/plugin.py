@@ -47,7 +47,7 @@ from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.kube.rbac.authorizer import RBACAuthorizer
+from replay.kube.rbac_authorizer import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher, MatchError
 

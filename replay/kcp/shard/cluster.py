@@ -23,8 +23,7 @@ from replay.kcp.mutation import REQUIRED_GROUPS
 from replay.kube.admissionregistration import GROUP, KINDS
 from replay.kube.attributes import Missing
 from replay.kube.discovery import Discovery, builtin_discovery, custom_resources
-from replay.kube.gvk import GroupResource, GroupVersionKind
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import GroupResource, GroupVersionKind, ObjectRef
 from replay.kube.schema import Schemas
 from replay.reconstruct.cluster import CACHE_DELAY, Cluster, ClusterLister, Writes, key_of
 from replay.reconstruct.history.clock import RevisionClock

@@ -18,7 +18,7 @@ from replay.kcp.shard.folder import Folder, ShardFolders, WorkspaceNames
 from replay.kube.admissionregistration import GROUP
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupResource
-from replay.kube.object_lister import ObjectKey
+from replay.kube.lister import ObjectKey
 from replay.kube.overlay import Overlay
 from replay.reconstruct.cluster import NAMESPACE, key_of
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from replay.cel.ast.tree import Select
 from replay.json import JSON
-from replay.kube.default.defaults import set_defaults
+from replay.kube.default import set_defaults
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Schema
 from replay.manifests.expression import CheckedExpression, ExpressionKind

@@ -18,7 +18,7 @@ from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ReplayError
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.discovery import Discovery
-from replay.kube.rbac.kind import RBAC_KINDS
+from replay.kube.rbac import RBAC_KINDS
 from replay.pipeline.authorization.run import named_answers
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot

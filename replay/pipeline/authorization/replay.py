@@ -34,7 +34,7 @@ from replay.go.time import timestamp
 from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.authorizer import AuthorizationAttributes
-from replay.kube.rbac.authorizer import Grants
+from replay.kube.rbac_authorizer import Grants
 from replay.matching.coarse import Predicate
 from replay.on_demand import pl
 from replay.world.gate import Gate

@@ -29,7 +29,7 @@ from replay.cellib.version import Versions
 from replay.compare.authorization import AuthorizationSummary
 from replay.errors import ReplayError
 from replay.kube.authorizer import AuthorizationAttributes
-from replay.kube.rbac.kind import RBAC_KINDS, RBAC_RESOURCES
+from replay.kube.rbac import RBAC_KINDS, RBAC_RESOURCES
 from replay.manifests.object_diff import ObjectDiff
 from replay.pipeline.authorization.replay import (
     AuthorizationReplay,

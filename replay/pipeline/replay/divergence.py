@@ -9,7 +9,7 @@ from msgspec import field
 
 from replay.audit.place import stored_key
 from replay.compare.tally import Tally
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import ObjectRef
 from replay.world.result import IsolatedEnd
 
 

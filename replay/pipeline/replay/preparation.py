@@ -15,10 +15,9 @@ from replay.audit.place import LOOKUPS
 from replay.audit.store import Store
 from replay.json import JSON
 from replay.kube.discovery import builtin_discovery
-from replay.kube.gvk import GroupResource
-from replay.kube.object_ref import ObjectRef
-from replay.kube.plugin.priority import PRIORITY_CLASS
-from replay.kube.rbac.kind import RBAC_GROUP
+from replay.kube.gvk import GroupResource, ObjectRef
+from replay.kube.plugin import PRIORITY_CLASS
+from replay.kube.rbac import RBAC_GROUP
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import excluded_from_all

@@ -24,8 +24,8 @@ from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kcp.binding import NOWHERE, DecidedIn
 from replay.kube.attributes import Basis, Operation
+from replay.kube.gvk import ObjectRef
 from replay.kube.lister import Lister
-from replay.kube.object_ref import ObjectRef
 from replay.kube.redact import SECRETS, Redactor
 from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass

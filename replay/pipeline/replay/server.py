@@ -30,7 +30,7 @@ from replay.kube.attributes import Missing
 from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
-from replay.kube.rbac.authorizer import RBACAuthorizer
+from replay.kube.rbac_authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 from replay.pipeline.replay.distinct_set import distinct_sets, only_named
 from replay.pipeline.replay.job_inputs import JobInputs

@@ -25,7 +25,7 @@ from replay.audit.part import StorePart
 from replay.audit.place import BETWEEN, TICKS, LogPosition, is_named, object_place, stored_key
 from replay.audit.store import Store
 from replay.compare.result import WorldFacts
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import ObjectRef
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.kept_walk import KeptWalks, WaveWalks

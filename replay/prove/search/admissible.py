@@ -15,7 +15,7 @@ from replay.kube import names
 from replay.kube.go_object import counterparts
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.quantity import QuantityError, parse_quantity
-from replay.kube.rbac.kind import RBAC_KINDS
+from replay.kube.rbac import RBAC_KINDS
 from replay.kube.schema import OBJECT_META, Schema
 
 _PULL = frozenset({"Always", "IfNotPresent", "Never"})

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from replay.json import JSON
-from replay.kube.default.defaults import set_defaults
+from replay.kube.default import set_defaults
 from replay.kube.go_object import DecodeError, round_trip
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Schema, Schemas

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from replay.json import FieldPath
-from replay.kube.default.rules import FILLED
+from replay.kube.default_rules import FILLED
 from replay.kube.schema import Encoding, Schema
 from replay.prove.search.admissible import ENUMERATIONS, NOT_NEGATIVE, POSITIVE
 from replay.prove.symbolic.term import (

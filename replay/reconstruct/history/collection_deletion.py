@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from replay.kube.object_ref import ObjectRef
+from replay.kube.gvk import ObjectRef
 from replay.kube.selector import SelectorError, exact_match, parse_field_selector
 from replay.reconstruct.history.effect import Effect, EffectKind
 from replay.reconstruct.record.exchange import query_of

@@ -10,7 +10,7 @@ from functools import cache
 
 from replay.audit.event import has_query
 from replay.json import JSON, FieldPath
-from replay.kube.default.defaults import set_custom_defaults
+from replay.kube.default import set_custom_defaults
 from replay.kube.go_object import round_trip
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.merge.atom import Atoms

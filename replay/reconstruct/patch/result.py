@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 from replay.json import JSON, FieldPath
-from replay.kube.default.defaults import set_defaults
+from replay.kube.default import set_defaults
 from replay.kube.go_object import DecodeError, round_trip
 from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.patch.body import (

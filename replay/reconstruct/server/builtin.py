@@ -14,27 +14,32 @@ from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject, field_of
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.kube.plugin.creation import FINALIZERS, with_finalizer, with_not_ready_taint
-from replay.kube.plugin.limit_range import (
+from replay.kube.plugin import (
     ANNOTATION,
+    CONTAINERS,
+    DEFAULTS,
+    FIELDS,
+    FINALIZERS,
     LIMIT_RANGE,
+    MIRROR,
+    PREEMPT,
+    PRIORITY_CLASS,
+    SERVICE_ACCOUNT,
+    SYSTEM_CLASSES,
+    VOLUME_PREFIX,
     ContainerDefaults,
     annotation,
     container_defaults,
     fill_containers,
-)
-from replay.kube.plugin.priority import FIELDS, PREEMPT, PRIORITY_CLASS, SYSTEM_CLASSES, global_default
-from replay.kube.plugin.service_account import (
-    CONTAINERS,
-    MIRROR,
-    SERVICE_ACCOUNT,
-    VOLUME_PREFIX,
+    global_default,
     has_mount,
     mount_token,
     token_volume_name,
     with_account,
+    with_finalizer,
+    with_not_ready_taint,
+    with_tolerations,
 )
-from replay.kube.plugin.toleration import DEFAULTS, with_tolerations
 from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
@@ -57,7 +62,7 @@ def _own_container(container: JSON) -> JSON:
 
 
 # Defaults that the plugin LimitRanger adds to a created pod, from the namespace's LimitRanges.
-# The rule is in `replay.kube.plugin.limit_range`. LimitRanger runs before all other plugins that change pods.
+# The rule is in `replay.kube.plugin`. LimitRanger runs before all other plugins that change pods.
 
 
 def with_limits(pod: Known, namespace: str, shown: JSON, lister: Lister) -> Known:

@@ -12,8 +12,7 @@ from replay.json import FieldPath
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.kube.plugin.default_class import INGRESS_CLASS, STORAGE_CLASS, DefaultClass
-from replay.kube.plugin.priority import PREEMPT, PRIORITY_CLASS
+from replay.kube.plugin import INGRESS_CLASS, PREEMPT, PRIORITY_CLASS, STORAGE_CLASS, DefaultClass
 from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get

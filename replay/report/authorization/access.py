@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replay.authorization.access import AccessChange, NewAccess, UnknownAccess
 from replay.json import JSON
-from replay.kube.rbac.rule import compacted, rule_text
+from replay.kube.rbac import compacted, rule_text
 from replay.report.render.document import (
     Align,
     Column,

@@ -11,7 +11,7 @@ from replay.compare.permission_use import BindingUse, PermissionUses, SubjectUse
 from replay.compare.readiness import Confidence, Doubt
 from replay.go.time import timestamp
 from replay.json import JSON
-from replay.kube.rbac.rule import compacted, rule_of, rule_text
+from replay.kube.rbac import compacted, rule_of, rule_text
 from replay.report.render.document import (
     Align,
     Column,

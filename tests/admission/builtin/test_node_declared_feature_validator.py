@@ -12,7 +12,7 @@ from replay.admission.builtin.pod.node_declared_feature_validator import NodeDec
 from replay.admission.builtin.run import ask
 from replay.kube.attributes import Operation
 from replay.kube.discovery import builtin_discovery
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from tests.admission.builtin.test_resize_validator import Nobody
 from tests.support.chain_sets import POD, request
 

@@ -13,7 +13,7 @@ from replay.admission.builtin.run import ask
 from replay.kube.attributes import Operation
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.discovery import builtin_discovery
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from tests.support.chain_sets import POD, request
 
 

@@ -27,7 +27,7 @@ from replay.kube.attributes import Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.json_patch import apply
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.kube.schema import Schemas
 from tests.support.chain_sets import POD
 from tests.support.creation import creation_of_pod

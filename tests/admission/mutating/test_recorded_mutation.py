@@ -21,7 +21,7 @@ from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecisio
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.json_patch import apply, equal
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.set_loader import load_manifest_set
 

@@ -22,7 +22,7 @@ from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.manifests.manifest_set import manifest_set_from_objects
 
 

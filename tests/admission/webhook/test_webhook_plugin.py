@@ -14,7 +14,7 @@ from replay.cellib.version import NEWEST
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kube.discovery import builtin_discovery
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
 from tests.support.creation import creation_of_config_map

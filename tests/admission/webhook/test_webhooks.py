@@ -25,7 +25,7 @@ from replay.kube.admissionregistration import (
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.object_lister import ObjectTracker
+from replay.kube.lister import ObjectTracker
 from tests.support.creation import creation_of_pod
 
 NO_BODY = Missing("object", "the log has no body")

@@ -17,7 +17,7 @@ from replay.authorization.trace import AuthorizationVerdict
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac.authorizer import RoleResolver
+from replay.kube.rbac_authorizer import RoleResolver
 from replay.pipeline.authorization.run import authorization_inputs, replay_authorization
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options

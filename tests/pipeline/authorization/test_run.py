@@ -12,7 +12,7 @@ from replay.compare.authorization import AlikeRequests, AuthorizationOutcome
 from replay.compare.result import RunResult
 from replay.errors import ReplayError
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac.authorizer import RoleResolver
+from replay.kube.rbac_authorizer import RoleResolver
 from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization
 from replay.pipeline.authorization.replay import AuthorizedRequest, read_questions
 from replay.pipeline.authorization.unused import least_privilege

@@ -15,7 +15,7 @@ from replay.cli.app import app
 from replay.compare.authorization import AuthorizationOutcome
 from replay.errors import ReplayError
 from replay.json import JSON
-from replay.kube.rbac.rule import rule_text
+from replay.kube.rbac import rule_text
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario

@@ -11,7 +11,7 @@ import pytest
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
 from replay.kube.gvk import GroupVersionKind
-from replay.kube.plugin.limit_range import ANNOTATION, LIMIT_RANGE
+from replay.kube.plugin import ANNOTATION, LIMIT_RANGE
 from replay.reconstruct.record.known import Known
 from replay.reconstruct.server.builtin import with_limits
 

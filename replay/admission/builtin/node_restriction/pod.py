@@ -14,7 +14,7 @@ from replay.admission.builtin.storage.default_class import annotations_of
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupVersionKind
-from replay.kube.plugin.service_account import MIRROR
+from replay.kube.plugin import MIRROR
 from replay.kube.quantity import parse_quantity
 
 NODE: Final = GroupVersionKind("", "v1", "Node")

@@ -15,7 +15,7 @@ from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
-from replay.kube.plugin.service_account import MIRROR, SERVICE_ACCOUNT
+from replay.kube.plugin import MIRROR, SERVICE_ACCOUNT
 
 _CLAIM: Final = GroupVersionKind("", "v1", "PersistentVolumeClaim")
 _VOLUME: Final = GroupVersionKind("", "v1", "PersistentVolume")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review
 from replay.errors import ManifestError
 from replay.json import JSON
-from replay.kube.plugin.toleration import DEFAULT_SECONDS, NOT_READY, UNREACHABLE, with_tolerations
+from replay.kube.plugin import DEFAULT_SECONDS, NOT_READY, UNREACHABLE, with_tolerations
 
 _TAINTS = {
     NOT_READY: "default-not-ready-toleration-seconds",

@@ -12,10 +12,10 @@ from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Revi
 from replay.admission.builtin.pod.resources import Amounts, amounts, pod_amounts
 from replay.json import JSON
 from replay.kube.attributes import Operation
-from replay.kube.plugin.limit_range import (
+from replay.kube.plugin import (
     ANNOTATION,
-    CONTAINERS,
     LIMIT_RANGE,
+    NAMED_CONTAINERS,
     annotation,
     container_defaults,
     fill_containers,
@@ -97,7 +97,7 @@ class _Bounded(NamedTuple):
 def _pod_errors(pod: JSON, limit_range: JSON) -> Iterator[str]:
     for item in (limit_range.get("spec") or {}).get("limits") or ():
         if item.get("type") == "Container":
-            for field, _ in CONTAINERS:
+            for field, _ in NAMED_CONTAINERS:
                 for container in pod["spec"].get(field) or ():
                     resources = container.get("resources") or {}
                     bounded = _Bounded(

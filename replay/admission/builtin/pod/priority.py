@@ -7,7 +7,7 @@ from typing import NamedTuple
 from replay.admission.builtin.plugin import WRITES, Plugin, Refusal, Review, known
 from replay.json import JSON
 from replay.kube.attributes import Operation
-from replay.kube.plugin.priority import PREEMPT, PRIORITY_CLASS, global_default
+from replay.kube.plugin import PREEMPT, PRIORITY_CLASS, global_default
 
 
 class _Established(NamedTuple):

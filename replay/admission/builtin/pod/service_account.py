@@ -10,7 +10,7 @@ from replay.admission.builtin.pod.references import secret_names
 from replay.admission.builtin.storage.default_class import annotations_of
 from replay.json import JSON
 from replay.kube.attributes import Operation
-from replay.kube.plugin.service_account import (
+from replay.kube.plugin import (
     MIRROR,
     SERVICE_ACCOUNT,
     VOLUME_PREFIX,

@@ -1,13 +1,13 @@
 """DefaultStorageClass and DefaultIngressClass set the newest class that is marked as the default.
 
-The rule is in `replay.kube.plugin.default_class`.
+The rule is in `replay.kube.plugin`.
 """
 
 from __future__ import annotations
 
 from replay.admission.builtin.plugin import CREATE, Plugin, Refusal, Review, known
 from replay.json import JSON
-from replay.kube.plugin.default_class import INGRESS_CLASS, STORAGE_CLASS, DefaultClass
+from replay.kube.plugin import INGRESS_CLASS, STORAGE_CLASS, DefaultClass
 
 
 class DefaultStorageClass(Plugin):

@@ -6,7 +6,7 @@ Source: `plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go`
 from __future__ import annotations
 
 from replay.admission.builtin.plugin import CREATE, Plugin, Refusal, Review
-from replay.kube.plugin.creation import FINALIZERS, with_finalizer
+from replay.kube.plugin import FINALIZERS, with_finalizer
 
 
 class StorageObjectInUseProtection(Plugin):

@@ -9,7 +9,7 @@ from replay.admission.builtin.plugin import Plugin, Refusal, Review, known
 from replay.admission.builtin.storage.default_class import storage_class_of
 from replay.json import JSON
 from replay.kube.attributes import Operation
-from replay.kube.plugin.default_class import STORAGE_CLASS
+from replay.kube.plugin import STORAGE_CLASS
 from replay.kube.quantity import Quantity, parse_quantity
 
 _UNBOUND = "Only bound persistent volume claims can be expanded"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from replay.kube.rbac.kind import RBAC_GROUP
+from replay.kube.rbac import RBAC_GROUP
 
 # Image references, as far as defaults need them (github.com/distribution/reference).
 

@@ -8,12 +8,24 @@ from typing import Any
 import pytest
 
 from replay.kube.attributes import Missing, PartialObject
-from replay.kube.plugin.creation import with_finalizer, with_not_ready_taint
-from replay.kube.plugin.default_class import INGRESS_CLASS, STORAGE_CLASS, DefaultClass
-from replay.kube.plugin.limit_range import annotation, container_defaults, fill_containers
-from replay.kube.plugin.priority import global_default
-from replay.kube.plugin.service_account import MOUNT_PATH, mount_token, token_source, token_volume_name, with_account
-from replay.kube.plugin.toleration import DEFAULTS, with_tolerations
+from replay.kube.plugin import (
+    DEFAULTS,
+    INGRESS_CLASS,
+    MOUNT_PATH,
+    STORAGE_CLASS,
+    DefaultClass,
+    annotation,
+    container_defaults,
+    fill_containers,
+    global_default,
+    mount_token,
+    token_source,
+    token_volume_name,
+    with_account,
+    with_finalizer,
+    with_not_ready_taint,
+    with_tolerations,
+)
 
 LIMIT_RANGE = {
     "spec": {

@@ -9,9 +9,11 @@ their schema (k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting).
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from replay.json import JSON
-from replay.kube.default.rules import FILLED, RULES
+from replay.kube.attributes import PartialObject
+from replay.kube.default_rules import FILLED, RULES
 from replay.kube.go_object import counterparts
 from replay.kube.quantity import parse_quantity
 from replay.kube.schema import Schema
@@ -113,3 +115,30 @@ def set_custom_defaults(schema: Schema, value: JSON) -> JSON:
 
 def _same(one: list[JSON], other: list[JSON]) -> bool:
     return all(a is b for a, b in zip(one, other, strict=True))
+
+
+WRITTEN_UNTIL = 33
+"""The last minor version whose Go types write a zero time."""
+
+
+def with_creation_timestamps(value: Any) -> Any:
+    """Return an object of a built-in kind, or a part of one, with null for each unset `creationTimestamp`.
+
+    In built-in kinds, a field `metadata` is always object metadata: their own, or that of a pod, job or claim template.
+    Unchanged parts are not copied.
+    """
+    if isinstance(value, PartialObject):
+        return PartialObject(with_creation_timestamps(value.value), value.missing)
+    if isinstance(value, list):
+        items = [with_creation_timestamps(item) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    if not isinstance(value, dict):
+        return value
+    changed = {}
+    for name, inner in value.items():
+        new = with_creation_timestamps(inner)
+        if name == "metadata" and isinstance(new, dict) and "creationTimestamp" not in new:
+            new = {**new, "creationTimestamp": None}
+        if new is not inner:
+            changed[name] = new
+    return {**value, **changed} if changed else value

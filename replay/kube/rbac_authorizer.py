@@ -16,8 +16,18 @@ from replay.kube.attributes import Missing, PartialObject, UserInfo, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.kube.rbac.binding import BoundRole, RoleBindings, missing_in, subject_key, subject_text
-from replay.kube.rbac.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC_GROUP, ROLE, ROLE_BINDING
+from replay.kube.rbac import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    RBAC_GROUP,
+    ROLE,
+    ROLE_BINDING,
+    BoundRole,
+    RoleBindings,
+    missing_in,
+    subject_key,
+    subject_text,
+)
 
 MASTERS_GROUP = "system:masters"
 NODES_GROUP = "system:nodes"

@@ -1,1 +1,0 @@
-"""RBAC: the rules of a user, and what they allow."""
