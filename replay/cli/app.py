@@ -19,7 +19,7 @@ import typer
 from replay.checkout import TRUST_VARIABLE
 from replay.cli.command import UNTRUSTED, Commands
 from replay.cli.project import default_map, find_project_file, project_values, read_project_file
-from replay.cli.trust import is_trusted, trusts_directory, untrusted_of
+from replay.cli.project_file import is_trusted, trusts_directory, untrusted_of
 from replay.distribution import VERSION
 from replay.errors import ReplayError
 

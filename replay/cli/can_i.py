@@ -15,7 +15,7 @@ from replay.pipeline.version import version_of
 if TYPE_CHECKING:
     from replay.pipeline.authorization.can_i import Oracle
 
-EPILOG = (
+CAN_I_EPILOG = (
     "Examples: replay can-i delete pods --as system:serviceaccount:prod:ci --namespace prod --current next/ --cluster cluster.jsonl\n\n"
     "replay can-i get /metrics --as bob --as-group monitoring --current next/ --cluster cluster.jsonl\n\n"
     "replay can-i --cases attributes.jsonl --out answers.jsonl --current next/ --cluster cluster.jsonl\n\n"

@@ -13,7 +13,7 @@ import typer
 
 from replay.cellib.version import NEWEST, OLDEST_MINOR
 
-EPILOG = (
+CEL_EPILOG = (
     "Examples: replay cel 'object.spec.replicas <= 5' --object deployment.json\n\n"
     'replay cel "[1, 2].map(x, x * 2)" --show-code\n\n'
     "replay cel --cases cases.jsonl --out results.jsonl\n\n"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from replay.prove.properties import Property
 
 
-EPILOG = (
+CHECK_EPILOG = (
     "Examples: replay check manifests/next --format github\n\n"
     "replay check vap/ --plugin ValidatingAdmissionPolicy --hash\n\n"
     "replay check --drift server-1 server-2 server-3\n\n"

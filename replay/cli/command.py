@@ -271,36 +271,36 @@ def _metavar(parameter: Any) -> str | None:
     return str(parameter.name).strip("_").upper().replace("_", "-")
 
 
-_NAMES = (
-    "run",
-    "init",
-    "trust",
-    "accept",
-    "coverage",
-    "snapshot",
-    "verify",
-    "report",
-    "promote",
-    "lookup",
-    "mutations",
-    "explain",
-    "export",
-    "timeline",
-    "sql",
-    "ingest",
-    "serve",
-    "scan",
-    "check",
-    "diff",
-    "convert",
-    "test",
-    "plugin",
-    "can-i",
-    "cel",
-    "manual",
-    "store",
-)
-"""The commands in the order of `replay --help`. Each is a function of its name in a module of its name."""
+_MODULES = {
+    "run": "run",
+    "init": "project_file",
+    "trust": "project_file",
+    "accept": "run",
+    "coverage": "basis",
+    "snapshot": "basis",
+    "verify": "basis",
+    "report": "report",
+    "promote": "report",
+    "lookup": "forensic",
+    "mutations": "forensic",
+    "explain": "forensic",
+    "export": "case",
+    "timeline": "forensic",
+    "sql": "store",
+    "ingest": "store",
+    "serve": "serve",
+    "scan": "case",
+    "check": "check",
+    "diff": "diff",
+    "convert": "diff",
+    "test": "case",
+    "plugin": "case",
+    "can-i": "can_i",
+    "cel": "cel",
+    "manual": "manual",
+    "store": "store",
+}
+"""The module of each command, in the order of `replay --help`. A command is the function of its name, with an epilog beside it."""
 
 
 class _Commands(Mapping[str, Any]):
@@ -310,29 +310,29 @@ class _Commands(Mapping[str, Any]):
         self._commands: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in _NAMES:
+        if name not in _MODULES:
             raise KeyError(name)
         if name not in self._commands:
             self._commands[name] = _command(name)
         return self._commands[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
+        return iter(_MODULES)
 
     def __len__(self) -> int:
-        return len(_NAMES)
+        return len(_MODULES)
 
 
 def _command(name: str) -> Any:
     """Return Typer's command for a function and its epilog, or for a group."""
     own = name.replace("-", "_")
-    module = import_module(f"replay.cli.{own}")
+    module = import_module(f"replay.cli.{_MODULES[name]}")
     source = getattr(module, own)
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     if isinstance(source, typer.Typer):
         app.add_typer(source, name=name)
     else:
-        app.command(name, cls=Command, epilog=module.EPILOG)(source)
+        app.command(name, cls=Command, epilog=getattr(module, f"{own.upper()}_EPILOG"))(source)
     return get_group(app).commands[name]
 
 

@@ -1,4 +1,4 @@
-"""`replay diff`."""
+"""Commands about manifest sets: `replay diff` compares two, `replay convert` writes one in another form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from replay.kube.admissionregistration import Sets
     from replay.manifests.object_diff import ObjectDiff
 
-EPILOG = (
+
+DIFF_EPILOG = (
     "Example: replay diff manifests/current manifests/next --format markdown\n\n"
     "replay diff manifests/current manifests/next --prove --format json\n\n"
     "replay diff template.yaml audit.jsonl --engines --cluster cluster.jsonl\n\n"
@@ -239,3 +240,54 @@ def _print_proofs(
     text = chain(diff_report.diff_text(differences), report.proofs_text(proved))
     markdown = chain(diff_report.diff_markdown(differences), report.proofs_markdown(proved))
     _print(output, data, text, markdown, differs=bool(differences))
+
+
+CONVERT_EPILOG = (
+    "Example: replay convert manifests/api --out static/ --cluster cluster.jsonl\n\n"
+    "replay convert manifests/ --out static/ --url validate.example.com=https://10.0.0.5:8443/validate\n\n"
+    "Exit code: 0 everything is converted, 1 something is left, 2 or more an error."
+)
+LEFT = 1
+
+
+def convert(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="Policies, bindings and webhook configurations of the API: a file, a directory or a snapshot."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Directory for the static manifests. It is created if it does not exist.")],
+    url: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=URL", help="Where the server calls a webhook that names a Service. Repeatable."),
+    ] = None,
+    cluster: ClusterSnapshot = None,
+    server_directory: Annotated[
+        str, typer.Option(metavar="DIR", help="Where the manifests will be on each API server.")
+    ] = "/etc/kubernetes/admission",
+    kubernetes_version: MinorVersion = None,
+) -> None:
+    """Write policies and webhooks of the API as static manifests of the API server.
+
+    Writes one directory for each plugin and the AdmissionConfiguration that names them. An object that static manifests cannot say is
+    left, with what to do instead. A parameter that a binding names is written into its policy.
+    """
+    from replay.pipeline.convert import ConvertOptions, convert_set
+    from replay.report.conversion import conversion_lines
+
+    urls = dict(_named(each) for each in url or ())
+    version = version_of(kubernetes_version)
+    options = ConvertOptions(version=version, urls=urls, cluster=cluster, server_directory=server_directory)
+    converted = convert_set(path, out, options)
+    paths, configuration = converted.paths, converted.configuration
+    lines = conversion_lines(converted.conversion, paths, configuration, server_directory.rstrip("/"))
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    raise typer.Exit(LEFT if converted.conversion.left else 0)
+
+
+def _named(option: str) -> tuple[str, str]:
+    name, separator, target = option.partition("=")
+    if not separator or not name or not target:
+        raise ReplayError(f"`{option}` is not NAME=URL", path="--url")
+    return name, target

@@ -13,7 +13,7 @@ import typer
 
 from replay.distribution import VERSION
 
-EPILOG = (
+MANUAL_EPILOG = (
     "Examples: replay manual ~/.local/share/man/man1\n\n"
     "replay manual docs/commands --format markdown\n\n"
     "Completions: replay --install-completion\n\n"

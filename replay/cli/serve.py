@@ -17,7 +17,7 @@ from replay.cli.options import (
     Workers,
 )
 
-EPILOG = (
+SERVE_EPILOG = (
     "Example: replay serve --store audit.store --follow /var/log/kubernetes/audit --trial strict=manifests/next "
     "--current manifests/current --cluster cluster.jsonl\n\n"
     "Example: replay serve --store audit.store --listen 127.0.0.1:8443 --trial strict=manifests/next\n\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.cli.test import CaseResultFormat
+from replay.cli.case import CaseResultFormat
 from replay.pipeline.cases import CaseOptions, run_tests
 from replay.report.case_results import FORMATS
 

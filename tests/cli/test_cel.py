@@ -9,11 +9,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from replay.cli.cel import EPILOG, cel
+from replay.cli.cel import CEL_EPILOG, cel
 from replay.errors import ReplayError
 
 app = typer.Typer()
-app.command(epilog=EPILOG)(cel)
+app.command(epilog=CEL_EPILOG)(cel)
 runner = CliRunner()
 
 

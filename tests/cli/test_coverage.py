@@ -12,8 +12,7 @@ import typer
 import yaml
 from typer.testing import CliRunner, Result
 
-from replay.cli.coverage import coverage
-from replay.cli.verify import verify
+from replay.cli.basis import coverage, verify
 from replay.errors import AuditLogError, ReplayError
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"

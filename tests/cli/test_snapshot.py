@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from replay.cli.snapshot import snapshot
+from replay.cli.basis import snapshot
 from replay.errors import SnapshotError
 from replay.reconstruct.snapshot import read_snapshot
 

@@ -11,12 +11,11 @@ import typer
 from typer.testing import CliRunner, Result
 
 from replay.cli.app import app as replay
-from replay.cli.ingest import EPILOG, ingest
-from replay.cli.store import store
+from replay.cli.store import INGEST_EPILOG, ingest, store
 from replay.errors import ReplayError
 
 app = typer.Typer()
-app.command("ingest", epilog=EPILOG)(ingest)
+app.command("ingest", epilog=INGEST_EPILOG)(ingest)
 app.add_typer(store, name="store")
 
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 
 from replay.cli.app import app
 from replay.cli.command import Command
-from replay.cli.init import project_text
 from replay.cli.project import default_map, find_project_file, project_values, read_project_file
+from replay.cli.project_file import project_text
 from replay.errors import ReplayError
 from replay.pipeline.project.around import ProjectFindings, search_directory
 
