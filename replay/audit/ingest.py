@@ -157,7 +157,7 @@ class BatchReader(Protocol):
 class LogReader(Struct):
     """Reader of files into Parquet files under `target`, with one directory for each batch.
 
-    `elsewhere` reads the batches that it can, if given. `formats` are the formats that the user named. Without them,
+    `batch_reader` reads the batches that it can, if given. `formats` are the formats that the user named. Without them,
     the beginning of a file decides about its form. `is_kept` says whether the rows outlive the run.
     """
 
@@ -166,12 +166,12 @@ class LogReader(Struct):
     numbers: SegmentNumbers
     progress: Progress
     formats: Sequence[LogFormat] = ()
-    elsewhere: BatchReader | None = None
+    batch_reader: BatchReader | None = None
     is_kept: bool = True
     files: list[ReadFile] = field(default_factory=list)
     damaged: list[Reject] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
-    _is_alone: bool = False
+    _is_single_process: bool = False
     _batches: int = 0
     _running: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
@@ -183,12 +183,14 @@ class LogReader(Struct):
         ]
         files_by_log = IdentityMap((file_read.file, file_read) for file_read in self.files)
         # Processes elsewhere take small batches, so that all of them have some.
-        most = BATCH_BYTES if self.elsewhere else sum(file.expected_bytes for file in files) // MOST_BATCHES
+        most = BATCH_BYTES if self.batch_reader else sum(file.expected_bytes for file in files) // MOST_BATCHES
         runs = batches(files, max(BATCH_BYTES, most), lambda file: files_by_log[file].kind)
         jobs = [Batch([files_by_log[file] for file in batch], self._next_batch()) for batch in runs]
-        if self.elsewhere is not None:
-            jobs = self.elsewhere.read(jobs, self.numbers.parts, self.target, self.progress)
-        self._is_alone = len(jobs) == 1 and sum(file.file.expected_bytes for file in jobs[0].files) <= BATCH_BYTES
+        if self.batch_reader is not None:
+            jobs = self.batch_reader.read(jobs, self.numbers.parts, self.target, self.progress)
+        self._is_single_process = (
+            len(jobs) == 1 and sum(file.file.expected_bytes for file in jobs[0].files) <= BATCH_BYTES
+        )
         self._run(jobs, workers)
         self._count()
         again = [file for file in self.files if file.malformed and not (file.events or file.lists or file.form.text)]
@@ -314,7 +316,7 @@ class LogReader(Struct):
         """Write the rows of a source, by part. After a failure nothing is left."""
         directory = self.target / f"rows-{batch}"
         # Only one thread numbers the lines; where these are held in memory then, all threads do the rest.
-        materialized = "materialized" if self._is_alone else ""
+        materialized = "materialized" if self._is_single_process else ""
         query = f"with event as {materialized} ({source}) {queries.text('ingest_request')}"
         parts, lookups = self.numbers.parts, lookup_parts(self.numbers.parts)
         split = {

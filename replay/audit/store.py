@@ -82,7 +82,7 @@ class _Reading(NamedTuple):
 
     progress: Progress
     formats: Sequence[LogFormat]
-    elsewhere: BatchReader | None = None
+    batch_reader: BatchReader | None = None
     positions: tuple[FilePosition, ...] | None = None
 
 
@@ -189,11 +189,11 @@ class Store:
         arguments: Sequence[str | Path],
         progress: Progress = _silent,
         formats: Sequence[LogFormat] = (),
-        elsewhere: BatchReader | None = None,
+        batch_reader: BatchReader | None = None,
     ) -> IngestReport:
         """Read audit logs: files, directories, globs, `-` for standard input. Files that the store has are skipped.
 
-        `formats` limits the formats of files. Without any, formats are recognised. `elsewhere` reads what it can.
+        `formats` limits the formats of files. Without any, formats are recognised. `batch_reader` reads what it can.
 
         Raises `AuditLogError` if an argument names nothing, or if there is no event at all in the files and the store,
         and `StoreError` if the store cannot be written. The store is then unchanged.
@@ -203,7 +203,7 @@ class Store:
             digests = {file: file.digest() for file in files} if self._is_kept else {}
             if digests and self._catalog.digests.issuperset(digests.values()):
                 return IngestReport(known_files=len(files))  # nothing is written: a read-only store will do
-            return self._locked_ingest(stack, files, digests, _Reading(progress, formats, elsewhere))
+            return self._locked_ingest(stack, files, digests, _Reading(progress, formats, batch_reader))
 
     def append(
         self, files: Sequence[LogFile], positions: Sequence[FilePosition] | None, formats: Sequence[LogFormat] = ()
@@ -251,7 +251,7 @@ class Store:
         self._engine.stop()
         connection = self._engine.connection(INGEST_MEMORY)
         reader = LogReader(
-            connection, target, numbers, reading.progress, reading.formats, reading.elsewhere, self._is_kept
+            connection, target, numbers, reading.progress, reading.formats, reading.batch_reader, self._is_kept
         )
         segment = write_segment(reader, files, is_first=not catalog.segments)
         report = report_of(segment, files, len(logs) - len(files))

@@ -127,7 +127,7 @@ class Chains(Struct, dict=True):
     versions: Sequence[KubernetesVersion] = ()
     """Version of the server of each side. Empty if all are the newest."""
     writes: Sequence[RequestRecord] = ()
-    began: int = 0
+    log_start: int = 0
     _rbac: dict[tuple[int, int], int] = field(default_factory=dict)
     _roles: list[tuple[RoleResolver, ...]] = field(default_factory=list)
     _numbers: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -230,11 +230,11 @@ class Chains(Struct, dict=True):
 
     @cached_property
     def _constant(self) -> list[RBACState]:
-        return list(unchanging(self.cluster, RBAC_KINDS, self.began))
+        return list(unchanging(self.cluster, RBAC_KINDS, self.log_start))
 
     @cached_property
     def _changing(self) -> list[ChangingObject]:
-        return changing_objects(self.cluster, RBAC_KINDS, self.began)
+        return changing_objects(self.cluster, RBAC_KINDS, self.log_start)
 
     @cached_property
     def _rbac_instants(self) -> Instants:
@@ -242,7 +242,7 @@ class Chains(Struct, dict=True):
 
     @cached_property
     def _graph(self) -> GraphStates:
-        return GraphStates(self.cluster, bound_pods(self.writes), self.began)
+        return GraphStates(self.cluster, bound_pods(self.writes), self.log_start)
 
 
 def _has_equal_rbac(one: AuthorizationSide, other: AuthorizationSide) -> bool:

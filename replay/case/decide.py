@@ -27,7 +27,7 @@ from replay.kube.rbac import RBAC_GROUP
 from replay.kube.rbac_authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 
-_NOBODY_SAYS = Missing(
+_NO_ANSWER = Missing(
     "authorizer",
     "the case has no authorizer",
     "give `authorizer:` with its answers, or RBAC objects in `objects:`",
@@ -57,7 +57,7 @@ class UnknownAuthorizer:
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:  # noqa: ARG002
         """Return Missing."""
-        return _NOBODY_SAYS
+        return _NO_ANSWER
 
 
 def _fits(answer: AuthorizerReply, attributes: AuthorizationAttributes) -> bool:
@@ -116,7 +116,7 @@ class DecidedCase(Struct, frozen=True):
     case: Case
     attributes: CaseAttributes
     decision: Decision
-    teller: AttributesMaker
+    attributes_maker: AttributesMaker
     _chain: Chain
     _lister: CaseLister
 
@@ -139,7 +139,7 @@ class CaseDecider(Struct):
         """Return the decision of a case. Raises CaseError for a request that no server would pass to its policies."""
         crds = [obj for obj in case.objects if obj.get("kind") == _CRD]
         key = orjson.dumps(crds)
-        teller = self._teller(key, crds)
+        teller = self._attributes_maker(key, crds)
         attributes = teller.attributes(case)
         chain = self._chain(case.manifests, attributes, teller, key, crds)
         named = () if attributes.namespace is None else (attributes.namespace,)
@@ -148,7 +148,7 @@ class CaseDecider(Struct):
         decision = chain.decide(attributes.original, attributes.validated, lister)[0 if attributes.is_stated else 1]
         return DecidedCase(case, attributes, decision, teller, chain, lister)
 
-    def _teller(self, key: bytes, crds: list[JSON]) -> AttributesMaker:
+    def _attributes_maker(self, key: bytes, crds: list[JSON]) -> AttributesMaker:
         teller = self._tellers.get(key)
         if teller is None:
             teller = self._tellers[key] = AttributesMaker(builtin_discovery().with_crds(crds), Schemas(crds))

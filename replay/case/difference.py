@@ -157,7 +157,7 @@ def _object(expected: Expectation, decided: DecidedCase) -> Iterator[str]:
         yield f"patch: what is expected does not fit the object: {error}"
         return
     name = "patch" if patch is not None else "object"
-    yield from _unlike(name, decided, expectation, result)
+    yield from _value_differences(name, decided, expectation, result)
 
 
 def mutated(decided: DecidedCase) -> JSON:
@@ -166,11 +166,11 @@ def mutated(decided: DecidedCase) -> JSON:
     return apply(original, list(decided.decision.patch)) if decided.decision.patch else original
 
 
-def _unlike(name: str, decided: DecidedCase, expectation: JSON, result: JSON) -> Iterator[str]:
+def _value_differences(name: str, decided: DecidedCase, expectation: JSON, result: JSON) -> Iterator[str]:
     kind = decided.attributes.original.kind
     try:
         expectation, result = (
-            _comparable(decided.teller.settled(kind, value), decided) for value in (expectation, result)
+            _comparable(decided.attributes_maker.settled(kind, value), decided) for value in (expectation, result)
         )
     except DecodeError as error:
         yield f"{name}: the expected object is not a valid {kind.kind}: {error}"

@@ -85,7 +85,7 @@ def export(
         form=form,
         minimise=minimise,
         redact=redact,
-        beside=Path.cwd() if out is None else out.parent,
+        directory=Path.cwd() if out is None else out.parent,
     )
     with progress_on() as progress:
         files = export_request(scenario, options, progress)

@@ -247,7 +247,7 @@ CONVERT_EPILOG = (
     "replay convert manifests/ --out static/ --url validate.example.com=https://10.0.0.5:8443/validate\n\n"
     "Exit code: 0 everything is converted, 1 something is left, 2 or more an error."
 )
-LEFT = 1
+NOT_CONVERTED = 1
 
 
 def convert(
@@ -283,7 +283,7 @@ def convert(
     paths, configuration = converted.paths, converted.configuration
     lines = conversion_lines(converted.conversion, paths, configuration, server_directory.rstrip("/"))
     sys.stdout.writelines(f"{line}\n" for line in lines)
-    raise typer.Exit(LEFT if converted.conversion.left else 0)
+    raise typer.Exit(NOT_CONVERTED if converted.conversion.not_converted else 0)
 
 
 def _named(option: str) -> tuple[str, str]:

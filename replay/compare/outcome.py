@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from replay.admission.decision import Decision, Verdict
 from replay.admission.webhook.answer import CALL_ANNOTATIONS
-from replay.kcp.binding import NOWHERE, DecidedIn
+from replay.kcp.binding import NO_WORKSPACE, DecidedIn
 from replay.kube.attributes import Basis
 from replay.kube.gvk import GroupVersionResource
 from replay.manifests.static_rule import without_suffix
@@ -77,7 +77,7 @@ class Outcome(Struct, frozen=True):
     candidate: Decision
     workload: str = ""
     owner: str = ""
-    decided_in: DecidedIn = NOWHERE
+    decided_in: DecidedIn = NO_WORKSPACE
 
 
 def outcome_kind(current: Decision, candidate: Decision) -> OutcomeKind:

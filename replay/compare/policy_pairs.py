@@ -164,22 +164,22 @@ class SourceComparison(Struct, frozen=True):
     requests: int
     denied: int
     """Number of requests that both sources deny with the same messages."""
-    unlike: tuple[SourceAnswers, ...] = field(default_factory=tuple)
+    reworded_answers: tuple[SourceAnswers, ...] = field(default_factory=tuple)
 
     @property
     def differing(self) -> tuple[SourceAnswers, ...]:
         """The requests that the sources decide differently."""
-        return tuple(each for each in self.unlike if each.differs)
+        return tuple(each for each in self.reworded_answers if each.differs)
 
     @property
     def reworded(self) -> tuple[SourceAnswers, ...]:
         """The requests that both sources deny with different messages."""
-        return tuple(each for each in self.unlike if each.is_reworded)
+        return tuple(each for each in self.reworded_answers if each.is_reworded)
 
     @property
     def undetermined(self) -> tuple[SourceAnswers, ...]:
         """The requests that cannot be decided."""
-        return tuple(each for each in self.unlike if each.unknown)
+        return tuple(each for each in self.reworded_answers if each.unknown)
 
 
 def comparison(templates: Sequence[str], answers: Iterable[SourceAnswers]) -> SourceComparison:

@@ -60,7 +60,7 @@ _OF_PODS = ("ReplicaSet", "Job")
 MAX_DEPTH = 5
 
 
-class About(Struct, frozen=True):
+class RequestTarget(Struct, frozen=True):
     """The target of a request. `kind` and `kind_group` come from its body and are empty if unknown."""
 
     namespace: str
@@ -80,7 +80,7 @@ def workload(attributes: Attributes, owners: Owners) -> str:
     body = _known(attributes.object)
     body = _known(attributes.old_object) if body is None else body
     resource, kind = attributes.resource, attributes.kind
-    about = About(
+    about = RequestTarget(
         attributes.namespace,
         kind.kind,
         resource.resource,
@@ -98,7 +98,7 @@ def _known(value: object) -> JSON | None:
     return value if isinstance(value, dict) else None
 
 
-def owning(body: JSON | None, about: About, owners: Owners) -> str:
+def owning(body: JSON | None, about: RequestTarget, owners: Owners) -> str:
     """Return `Kind/name` of the topmost known controller of an object, or its own name without one.
 
     A request to a subresource concerns its object. Of an unknown object the name counts, and a generated pod name
@@ -149,7 +149,7 @@ def _above_replica_set(name: str, metadata: Mapping[str, Any]) -> str:
     return f"ReplicaSet/{name}"
 
 
-def _regarding(event: Mapping[str, JSON], request: About) -> str:
+def _regarding(event: Mapping[str, JSON], request: RequestTarget) -> str:
     """Return the workload of an Event, which is the object it is about."""
     about = event.get("involvedObject") or event.get("regarding")
     if not isinstance(about, dict) or not about.get("name"):
@@ -157,7 +157,7 @@ def _regarding(event: Mapping[str, JSON], request: About) -> str:
     return f"{about.get('kind') or 'Event'}/{about['name']}"
 
 
-def _named(about: About, owners: Owners) -> str:
+def _named(about: RequestTarget, owners: Owners) -> str:
     """Return the owner of an object that is known only by name."""
     kind = _kind(about)
     above = _climb(about.namespace, (kind, about.name), owners)
@@ -168,7 +168,7 @@ def _named(about: About, owners: Owners) -> str:
     return "/".join(above) if above != (kind, about.name) else _self(about, {})
 
 
-def _kind(about: About) -> str:
+def _kind(about: RequestTarget) -> str:
     """Return the kind of an object, or its resource if no body has the kind, as for the scale of a custom resource."""
     if not about.subresource:
         return about.kind or about.resource
@@ -183,7 +183,7 @@ def _builtin_kinds() -> Mapping[tuple[str, str], str]:
     return {(each.resource.group, each.resource.resource): each.kind.kind for each in builtin_discovery()}
 
 
-def _self(about: About, metadata: Mapping[str, Any]) -> str:
+def _self(about: RequestTarget, metadata: Mapping[str, Any]) -> str:
     kind = _kind(about)
     generate_name = metadata.get("generateName")
     if isinstance(generate_name, str) and generate_name:

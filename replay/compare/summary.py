@@ -33,7 +33,7 @@ from replay.compare.outage import FailedCall
 from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, new_annotations, new_warnings
 from replay.compare.tally import Tally
 from replay.json import JSON
-from replay.kcp.binding import NOWHERE
+from replay.kcp.binding import NO_WORKSPACE
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.gvk import GroupVersionResource
 from replay.kube.json_patch import JSONPatchError, apply
@@ -320,7 +320,7 @@ def finding(outcome: Outcome) -> OutcomeFinding:
     policies, messages, shapes, patch = _cause(outcome)
     key = CellKey(
         outcome=outcome.outcome,
-        policies=policies if outcome.decided_in is NOWHERE else with_workspace(policies, _home(outcome)),
+        policies=policies if outcome.decided_in is NO_WORKSPACE else with_workspace(policies, _home(outcome)),
         user=outcome.user,
         namespace=outcome.namespace,
         resource=_resource(outcome.resource, outcome.subresource),

@@ -83,7 +83,7 @@ class DecidedIn(NamedTuple):
     planned: str = ""
 
 
-NOWHERE = DecidedIn()
+NO_WORKSPACE = DecidedIn()
 
 
 class APIBindings(NamedTuple):

@@ -178,18 +178,18 @@ class Conversion(Struct, frozen=True):
     """The converted files, the objects left out, and hints about the converted ones."""
 
     files: tuple[StaticFile, ...]
-    left: tuple[NotConverted, ...]
+    not_converted: tuple[NotConverted, ...]
     hints: tuple[str, ...]
 
 
 class _Converter(Struct):
     urls: Mapping[str, str]
     find_param: FindParam
-    left: list[NotConverted]
+    not_converted: list[NotConverted]
     hints: list[str]
 
     def refuse(self, obj: LoadedObject, problem: str, advice: str) -> None:
-        self.left.append(NotConverted(obj, problem, advice))
+        self.not_converted.append(NotConverted(obj, problem, advice))
 
     def files(self, objects: Sequence[LoadedObject]) -> Iterator[StaticFile]:
         by_kind: dict[str, list[LoadedObject]] = {}
@@ -305,7 +305,7 @@ def convert(objects: Iterable[LoadedObject], urls: Mapping[str, str], find_param
             there_are = ", ".join(f"`{each}`" for each in sorted(names)) or "none"
             raise ManifestError(f"no webhook `{name}`; there are: {there_are}", path="--url")
     converter = _Converter(urls, find_param, [], [])
-    return Conversion(tuple(converter.files(every)), tuple(converter.left), tuple(converter.hints))
+    return Conversion(tuple(converter.files(every)), tuple(converter.not_converted), tuple(converter.hints))
 
 
 def static_name(name: str) -> str:

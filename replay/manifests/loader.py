@@ -108,7 +108,7 @@ def fix_of_kind(untyped: Node) -> str:
     return NOT_V1 if kind in kinds else there_are
 
 
-def elsewhere(registered: Registered) -> str:
+def right_place(registered: Registered) -> str:
     """Return the right place of an object that another plugin accepts."""
     reader = next((plugin for plugin in PluginName if plugin.accepts(registered)), None)
     return f"{reader.value} reads it: keep it in `{reader.directory}/`" if reader is not None else NO_SUCH_KIND
@@ -236,7 +236,7 @@ class _StaticLoading(Loading, kw_only=True):
                 return
             message = f"unsupported resource type {decoded.registered.shown}"
             position = position_of(decoded.node, "kind")
-            fix = NOT_V1 if decoded.registered.package != "v1" else elsewhere(decoded.registered)
+            fix = NOT_V1 if decoded.registered.package != "v1" else right_place(decoded.registered)
             finding = replace(server_finding(message, path, position, "kind"), fix=fix)
             self.refuse(self.refusal_text(path, message), [finding])
             return

@@ -104,7 +104,7 @@ class Exporter(Struct, frozen=True, dict=True):
         """
         if request.reached is not Reached.VALIDATION:
             raise UnrepresentableError(f"the request reached no policy: {request.reached_reason}")
-        if request.otherwise is not None:
+        if request.alternative is not None:
             raise UnrepresentableError("the log does not show whether the request created or updated its object")
         lister = RecordingLister(self.job.cluster.at(request.record))
         original, attributes = _both(request)
@@ -132,7 +132,7 @@ class Exporter(Struct, frozen=True, dict=True):
         case = exported.case()
         self._check(exported, case)
         if minimise:
-            case = minimised(case, lambda each: self._is_held(exported, each))
+            case = minimised(case, lambda each: self._is_same_decision(exported, each))
         return exported, case
 
     def _with_object(self, exported: Exported) -> Exported:
@@ -170,13 +170,13 @@ class Exporter(Struct, frozen=True, dict=True):
         """Raise UnrepresentableError unless the case has the same decision as the request."""
         differences = self._differences(exported, case)
         if differences:
-            hint = "; it depends on a redacted value, use --no-redact" if self._matters(exported) else ""
+            hint = "; it depends on a redacted value, use --no-redact" if self._depends_on_redacted(exported) else ""
             raise UnrepresentableError(f"the case would have another decision: {differences[0]}{hint}")
 
-    def _matters(self, exported: Exported) -> bool:
+    def _depends_on_redacted(self, exported: Exported) -> bool:
         return self.redact and exported.original.resource.resource == SECRETS
 
-    def _is_held(self, exported: Exported, case: dict[str, JSON]) -> bool:
+    def _is_same_decision(self, exported: Exported, case: dict[str, JSON]) -> bool:
         return not self._differences(exported, case)
 
     def _differences(self, exported: Exported, case: dict[str, JSON]) -> list[str]:
@@ -190,7 +190,7 @@ class Exporter(Struct, frozen=True, dict=True):
         except (CaseError, *UNFORESEEN) as error:
             return [str(error)]
 
-    def again(self, exported: Exported, case: dict[str, JSON]) -> Exported:
+    def smaller_case(self, exported: Exported, case: dict[str, JSON]) -> Exported:
         """Return a smaller case's content, for other forms."""
         case_read = self.read(exported, case)
         assert isinstance(case_read, Case)
@@ -255,7 +255,7 @@ class ExportOptions(Struct, frozen=True, kw_only=True):
     form: CaseForm = CaseForm.CASE
     minimise: bool = False
     redact: bool = True
-    beside: Path | None = None
+    directory: Path | None = None
 
 
 _WITHOUT_SET = {
@@ -286,8 +286,8 @@ def export_request(scenario: Scenario, options: ExportOptions, progress: Progres
         request = requests[options.item]
         exporter = Exporter(job, list(DecidingSet).index(side), paths, redact=options.redact)
         exported, case = exporter.exported(request, title(request), minimise=options.minimise)
-        exported = exporter.again(exported, case) if options.minimise else exported
-    return written(exported, case, options.form, options.beside)
+        exported = exporter.smaller_case(exported, case) if options.minimise else exported
+    return written(exported, case, options.form, options.directory)
 
 
 def title(request: ReplayRequest) -> str:

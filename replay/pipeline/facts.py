@@ -100,7 +100,7 @@ def _origins(manifests: ManifestSet) -> dict[str, Origin]:
 SILENCE = 60
 """Seconds without any event that do not occur in a live cluster, because nodes and leaders renew leases all the time.
 """
-NAMED = 3
+MOST_NAMES = 3
 """Most names in one sentence."""
 MICROSECONDS = 1_000_000
 SKEW = 50_000
@@ -125,7 +125,7 @@ def health_notes(store: Store, job: Job) -> tuple[str, ...]:
 
 def _gaps(job: Job) -> Iterator[str]:
     """Yield the gaps that the log itself shows (`replay.reconstruct.trust`)."""
-    if not job.trust.is_whole:
+    if not job.trust.is_complete:
         yield "the log has gaps: updates replace object versions that no request in the log stored. The histories of objects are not used"
     elif job.trust.distrusted:
         names = ", ".join(sorted(map(str, job.trust.distrusted)))
@@ -165,9 +165,9 @@ def _bindings(store: Store, job: Job) -> Iterator[str]:
     timed = {write.name[1]: write for write in job.policy_writes}
     if timed:
         shown = [f"{name} {'from' if write.creates else 'until'} {_clock(write.end)}" for name, write in timed.items()]
-        more = f" and {len(shown) - NAMED} more" if len(shown) > NAMED else ""
+        more = f" and {len(shown) - MOST_NAMES} more" if len(shown) > MOST_NAMES else ""
         yield (
-            f"the log creates or deletes objects of the baseline through the API ({', '.join(shown[:NAMED])}{more}): they decide "
+            f"the log creates or deletes objects of the baseline through the API ({', '.join(shown[:MOST_NAMES])}{more}): they decide "
             "only while they exist. Denials by the candidate alone outside that time are the bootstrap gap"
         )
     since: dict[tuple[str, str], int] = {}
@@ -176,8 +176,8 @@ def _bindings(store: Store, job: Job) -> Iterator[str]:
             since.setdefault((resource, name), answered)
     written = sorted(((resource, name, at) for (resource, name), at in since.items()), key=lambda row: (row[2], *row))
     if written:
-        shown = [f"{name} of {resource} from {_clock(at)} on" for resource, name, at in written[:NAMED]]
-        more = f" and {len(written) - NAMED} more" if len(written) > NAMED else ""
+        shown = [f"{name} of {resource} from {_clock(at)} on" for resource, name, at in written[:MOST_NAMES]]
+        more = f" and {len(written) - MOST_NAMES} more" if len(written) > MOST_NAMES else ""
         yield (
             f"the log itself writes {', '.join(shown)}{more} through the API: both sets count as in force for the whole log, "
             "so no verdict includes this change (`replay verify` shows it)"
@@ -211,7 +211,7 @@ def _clock(microseconds: int) -> str:
     return f"{datetime.fromtimestamp(microseconds // MICROSECONDS, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def moved_as_they_are(sets: Sets) -> frozenset[str]:
+def policies_only_moved(sets: Sets) -> frozenset[str]:
     """Return the policies that are static only in the candidate and change in nothing else, by their new names.
 
     A changed binding counts as a change of its policy.
@@ -226,7 +226,7 @@ def moved_as_they_are(sets: Sets) -> frozenset[str]:
     return (moved - changed).intersection(policies)
 
 
-def newly_asked(
+def newly_called_webhooks(
     store: Store, sets: Sets, discovery: Discovery, *, asked: frozenset[str] = frozenset()
 ) -> Iterator[str]:
     """Yield a line for each moved webhook that is not in `asked`.

@@ -20,7 +20,7 @@ from replay.pipeline.replay.workers import Fleet
 from replay.pipeline.scenario import Scenario
 from replay.storage.location import cluster_names
 
-NEAR = 3
+MOST_SUGGESTIONS = 3
 """Most suggestions for an unknown name."""
 
 
@@ -93,8 +93,8 @@ def require_known(store: Store, kind: str, name: str, also: Iterable[str] = ()) 
     names = {*store.query("log_names")["name"].to_list(), *also}
     if name in names:
         return
-    near = get_close_matches(name, sorted(names), n=NEAR, cutoff=0.6)
-    near = near or sorted(each for each in names if name and name in each)[:NEAR]
+    near = get_close_matches(name, sorted(names), n=MOST_SUGGESTIONS, cutoff=0.6)
+    near = near or sorted(each for each in names if name and name in each)[:MOST_SUGGESTIONS]
     spoken = {"audit_id": "request with the auditID"}.get(kind, kind)
     hint = f"; did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
     raise ReplayError(f"the log has no {spoken} `{name}`{hint}")

@@ -94,7 +94,7 @@ def exit_code(result: RunResult, fail_on: Collection[FailOn] = USUAL) -> int:
     """Return 1 if a condition of `fail_on` holds, otherwise 0. Raise ReplayError for `none` with others."""
     if FailOn.NONE in fail_on and len(set(fail_on)) > 1:
         raise ReplayError("`none` stands alone: it fails on nothing", path="--fail-on")
-    return int(any(_FOUND[each](result) for each in fail_on))
+    return int(any(_CONDITIONS[each](result) for each in fail_on))
 
 
 def _denied(result: RunResult) -> bool:
@@ -125,7 +125,7 @@ def _nothing(_result: RunResult) -> bool:
     return False
 
 
-_FOUND: Mapping[FailOn, Callable[[RunResult], bool]] = {
+_CONDITIONS: Mapping[FailOn, Callable[[RunResult], bool]] = {
     FailOn.DENIED: _denied,
     FailOn.LOCKOUT: _locked_out,
     FailOn.MUTATED: _mutated,

@@ -39,8 +39,8 @@ from replay.pipeline.facts import (
     api_version_uses,
     health_notes,
     log_facts,
-    moved_as_they_are,
-    newly_asked,
+    newly_called_webhooks,
+    policies_only_moved,
     set_facts,
     webhooks_not_called,
 )
@@ -49,7 +49,7 @@ from replay.pipeline.manifests import Manifests, manifests_of, set_files, with_p
 from replay.pipeline.options import Options
 from replay.pipeline.process.reading import AheadReading
 from replay.pipeline.project.accepted import read_accepted
-from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
+from replay.pipeline.project.focus import chosen, concerning, concerns, conjunction, named_policies, narrowed
 from replay.pipeline.replay.distinct_set import shared_webhooks
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job, KeptPortion, RunAgain
@@ -82,7 +82,7 @@ from replay.report.trust import matches_log
 from replay.storage.location import is_remote
 from replay.storage.scratch import scratch
 from replay.world.opening import assumptions
-from replay.world.reach import LogAnswers, unlike
+from replay.world.reach import LogAnswers, may_decide_differently
 
 if TYPE_CHECKING:
     from replay.prove.sets import PolicyProof
@@ -207,7 +207,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
             *health(),
             *assumptions(job.distinct_sets, Cluster(job.snapshot)),
             *webhooks_not_called(store, manifests.sets, Cluster(job.snapshot).discovery),
-            *newly_asked(store, manifests.sets, Cluster(job.snapshot).discovery, asked=webhooks.names),
+            *newly_called_webhooks(store, manifests.sets, Cluster(job.snapshot).discovery, asked=webhooks.names),
             *_saved(store, job, summary, scenario, options),
         )
     return RunResult(
@@ -228,7 +228,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
         outage=outage,
         mismatch_cause=cause,
         has_snapshot=bool(manifests.snapshot),
-        moved=moved_as_they_are(manifests.sets) if manifests.folders is None else frozenset(),
+        moved=policies_only_moved(manifests.sets) if manifests.folders is None else frozenset(),
     )
 
 
@@ -249,7 +249,7 @@ def _job(
 ) -> tuple[Job, Authorized | None]:
     """Return the job for a store, and the authorizers' decisions: refused requests do not reach admission."""
     job = job_without_history(store, question.manifests, options, spool, webhooks)
-    job = replace(job, within=together(chosen(store, options.focus), concerning(job, question.named)))
+    job = replace(job, within=conjunction(chosen(store, options.focus), concerning(job, question.named)))
     if question.authorizers is None:
         return job, None
     job = with_history(store, job, is_gated=True)
@@ -312,7 +312,7 @@ def _replay(store: Store, job: Job, options: Options, progress: Progress, aside:
     earlier = store_results.read_earlier(kept_requests) if store_results is not None and kept_requests else None
     to_replay = [requests for requests in changed if requests not in kept_requests]
     if store_results is not None:
-        within = together(job.within, of_classes(to_replay)) if to_replay else job.within
+        within = conjunction(job.within, of_classes(to_replay)) if to_replay else job.within
         job = replace(
             job, within=within, keeps_requests=bool(store_results.kept_requests), earlier=earlier and earlier.candidate
         )
@@ -371,7 +371,7 @@ def _ask_for_walks(answers: LogAnswers, worker_pool: WorkerPool[Job], archive: K
 
 def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Divergence:
     """Return the start of the differences. It is as large as the log, and freed after the walk."""
-    differs = unlike(job)
+    differs = may_decide_differently(job)
     return Divergence.combined(result.divergence() for requests, result in classes.items() if differs(requests))
 
 

@@ -43,7 +43,7 @@ from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 
 ALWAYS = 2**62
 """An instant at which the whole snapshot is settled, in microseconds."""
-_STANDING_BETWEEN = frozenset({"ReplicaSet", "Job", "ControllerRevision"})
+_INTERMEDIATE_KINDS = frozenset({"ReplicaSet", "Job", "ControllerRevision"})
 _ADMIN = UserInfo("kubernetes-admin", "", ("system:masters", "system:authenticated"))
 _NEVER = frozenset({"Event", "Lease", "Endpoints", "EndpointSlice", "ComponentStatus"})
 """The kinds that components write for themselves all the time."""
@@ -111,7 +111,12 @@ def scan_snapshot(manifests: Manifests, options: ScanOptions, writers: Writers, 
         else:
             scanned_objects.append(scanned)
     return Scan(
-        name, options.operation.value, scanner.named.username, tuple(scanned_objects), dict(skipped), manifests.hints
+        name,
+        options.operation.value,
+        scanner.assumed_writer.username,
+        tuple(scanned_objects),
+        dict(skipped),
+        manifests.hints,
     )
 
 
@@ -140,7 +145,7 @@ class _Scanner(Struct, frozen=True, dict=True):
     writers: Writers
 
     @property
-    def named(self) -> UserInfo:
+    def assumed_writer(self) -> UserInfo:
         """Return the assumed writer of objects that the log does not show."""
         return self.options.user or _ADMIN
 
@@ -157,7 +162,7 @@ class _Scanner(Struct, frozen=True, dict=True):
         return Schemas(self._cluster.crds)
 
     @cached_property
-    def _teller(self) -> AttributesMaker:
+    def _attributes_maker(self) -> AttributesMaker:
         return AttributesMaker(self._cluster.discovery, self._schemas)
 
     @cached_property
@@ -185,7 +190,7 @@ class _Scanner(Struct, frozen=True, dict=True):
         objects_by_name = {}
         for obj in self.manifests.snapshot:
             metadata = obj.get("metadata") or {}
-            owner = controller(metadata) if obj.get("kind") in _STANDING_BETWEEN else None
+            owner = controller(metadata) if obj.get("kind") in _INTERMEDIATE_KINDS else None
             if owner is not None:
                 objects_by_name[str(metadata.get("namespace") or ""), str(obj["kind"]), str(metadata.get("name"))] = (
                     owner
@@ -230,7 +235,7 @@ class _Scanner(Struct, frozen=True, dict=True):
         metadata = obj.get("metadata") or {}
         place = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
         shown = self.writers.get((served.resource.group, served.resource.resource, *place))
-        return (self.named, False) if shown is None else (shown, True)
+        return (self.assumed_writer, False) if shown is None else (shown, True)
 
     def _request_of(self, obj: JSON, served: APIResource, kind: GroupVersionKind, user: UserInfo) -> CaseAttributes:
         """Return the request about an object. An update that changes nothing has the object as its old object too."""
@@ -276,7 +281,7 @@ class _Scanner(Struct, frozen=True, dict=True):
             expected=Expectation(),
             strict=False,
         )
-        case_attributes = self._teller.attributes(case)
+        case_attributes = self._attributes_maker.attributes(case)
         original, validated = (
             replace(each, namespace_object=namespace) for each in (case_attributes.original, case_attributes.validated)
         )

@@ -68,7 +68,7 @@ def prepare(store: Store, manifests: Manifests) -> Preparation:
     ((first, *_),) = store.answer("log_facts")
     workspaces = replace(
         _workspaces_of(manifests, rows),
-        began=int(first or 0),
+        log_start=int(first or 0),
         is_rehearsed=manifests.versions.differ or any(each.down for each in manifests.sets),
         only=manifests.only,
     )
@@ -109,7 +109,7 @@ def _policies(folders: Mapping[str, Folder] | None, names: WorkspaceNames) -> Po
 
 WorkspacePair = tuple[str, str]
 """Paths of the workspace of a request and of the workspace whose policies decide, empty if unknown."""
-NOWHERE: WorkspacePair = ("", "")
+NO_WORKSPACE: WorkspacePair = ("", "")
 
 
 class WorkspacePlaces(Struct):
@@ -121,7 +121,7 @@ class WorkspacePlaces(Struct):
 
     def pair_for(self, audit_id: str) -> WorkspacePair:
         """Return the workspace in which a request was decided."""
-        return self.by_audit_id.get(audit_id, NOWHERE)
+        return self.by_audit_id.get(audit_id, NO_WORKSPACE)
 
 
 def places_of(store: Store, manifests: Manifests, audit_ids: Collection[str] | None = None) -> WorkspacePlaces:
@@ -159,7 +159,7 @@ def in_force(chain: ShardChain, request: ReplayRequest, lister: Lister, backends
     A policy takes seconds to be in force, so the event chooses among possible sets. What it leaves open is
     undetermined.
     """
-    if request.otherwise is not None:
+    if request.alternative is not None:
         return decide(chain, request, lister, backends)
     decisions = chain.alternatives(request.before_mutation, request.attributes, lister, backends)
     own = chain.policy_workspace(request.attributes, lister)

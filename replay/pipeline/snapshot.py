@@ -94,8 +94,8 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[_WantedResource]:
     named = {
         group
         for each in reads
-        for together in each.criteria
-        for match in together
+        for conjunction in each.criteria
+        for match in conjunction
         for rule in match.resource_rules
         for group in rule.api_groups
     }

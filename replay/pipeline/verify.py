@@ -115,18 +115,18 @@ class VerifyJob(Struct, frozen=True, dict=True):
         """Compare all requests of a part."""
         result = VerifyPart()
         for records in part.objects(self.job.predicate):
-            job = self._again if any(map(_is_refused_early, records)) else self.job
+            job = self._job_that_mutates_again if any(map(_is_refused_early, records)) else self.job
             for request in job.reconstructor.requests(records):
                 self._compare(job, request, records, result)
         return result
 
     @cached_property
-    def _again(self) -> Job:
+    def _job_that_mutates_again(self) -> Job:
         """The job in which plugins mutate objects again.
 
         It is for objects of which a plugin denied a request before mutation.
         """
-        return replace(self.job, again=True)
+        return replace(self.job, mutates_again=True)
 
     def _compare(self, job: Job, request: ReplayRequest, records: Sequence[RequestRecord], part: VerifyPart) -> None:
         record = request.record
@@ -188,7 +188,7 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         job = within(store, job, options.focus)
         authorized = replay_authorization(store, authorizers, job).summary if authorizers is not None else None
         work = VerifyJob(job, second_opinion)
-        whole = _whole(work, store, options, progress)
+        whole = _compared_parts(work, store, options, progress)
         facts = log_facts(scenario, store, ingest, whole.total)
         notes = (*options.focus.notes, *health_notes(store, job))
         written = written_policies(store, manifests.sets[0])
@@ -206,7 +206,7 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
     )
 
 
-def _whole(work: VerifyJob, store: Store, options: Options, progress: Progress) -> VerifyPart:
+def _compared_parts(work: VerifyJob, store: Store, options: Options, progress: Progress) -> VerifyPart:
     """Return the comparison of all parts of a store."""
     whole = VerifyPart()
     for part in replay_parts(work, store, options, progress):
@@ -238,7 +238,7 @@ def _compared(store: Store, manifests: Manifests, options: Options, progress: Pr
     with scratch() as spool:
         says = manifests.sets[0].says_plugins
         job = within(store, job_of(store, manifests, options, spool, with_plugins=says), options.focus)
-        return _whole(VerifyJob(job), store, options, progress)
+        return _compared_parts(VerifyJob(job), store, options, progress)
 
 
 def _current(scenario: Scenario) -> Path:

@@ -232,7 +232,7 @@ class Prover:
             context.targets = [each for each in context.targets if self._is_custom(each) == bool(index)]
             if not context.targets:
                 continue
-            here = state.elsewhere()
+            here = state.for_part()
             here.take(hunt(context, self.settings.tries // 4, f"{sides.name} {index}"))
             if here.is_open:
                 _Search(self, sides, context).run(here)

@@ -41,7 +41,7 @@ _KIND_OF_PATCH = {
     "ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION,
     "JSONPatch": ExpressionKind.JSON_PATCH,
 }
-NOT_SAID = "nothing shows another patch, and of patches nothing is proved where the programs differ"
+NOTHING_PROVED = "nothing shows another patch, and of patches nothing is proved where the programs differ"
 
 
 def prove_mutating(prover: Prover, current: ManifestSet, candidate: ManifestSet) -> Iterator[tuple[str, Proof]]:
@@ -72,7 +72,7 @@ def _prove(prover: Prover, name: str, current: ManifestSet, candidate: ManifestS
     if witness is not None:
         # No patch is stricter than another, so a difference counts both ways.
         return Proof(Comparison.BOTH, UNBOUNDED, (witness,), "the patches differ")
-    return Proof(Comparison.SAME) if is_same else Proof(Comparison.UNKNOWN, reason=NOT_SAID)
+    return Proof(Comparison.SAME) if is_same else Proof(Comparison.UNKNOWN, reason=NOTHING_PROVED)
 
 
 def _form(prover: Prover, manifests: ManifestSet) -> object:

@@ -63,31 +63,31 @@ class RebuildContext(Struct, frozen=True):
         return self.cluster.schemas_of(self.workspace).seen_by(self.lister)
 
 
-def rebuild(exchange: Exchange, around: RebuildContext, operation: Operation) -> Rebuilt:
+def rebuild(exchange: Exchange, context: RebuildContext, operation: Operation) -> Rebuilt:
     """Return the objects of a request with this operation, as its validating phase saw them in its last run."""
     if operation is Operation.CONNECT:
         options = connect_object(exchange)
         return Rebuilt(operation, options, NULL, options)
     if operation is Operation.CREATE:
-        return _created(exchange, around)
-    old = around.old_objects.old_object(exchange)
+        return _created(exchange, context)
+    old = context.old_objects.old_object(exchange)
     if operation is Operation.DELETE:
         return Rebuilt(operation, NULL, old, NULL)
-    return _updated(exchange, old, around)
+    return _updated(exchange, old, context)
 
 
-def _created(exchange: Exchange, around: RebuildContext) -> Rebuilt:
+def _created(exchange: Exchange, context: RebuildContext) -> Rebuilt:
     """Return the objects of a CREATE.
 
     The response is the object. Without it, the object is the body after the built-in plugins and the strategy.
     """
     shown = exchange.succeeded and exchange.shape is BodyShape.OBJECT and exchange.record.subresource not in _AS_SENT
-    if shown and not around.mutation:
+    if shown and not context.mutation:
         original: Known | Missing = NOT_ASKED
     elif exchange.record.verb == "patch":
-        original = _applied(exchange, around)
+        original = _applied(exchange, context)
     else:
-        original = _sent(exchange, around, creating=True)
+        original = _sent(exchange, context, creating=True)
     if shown:
         # Validation comes before storage, which sets the resourceVersion.
         stored = Known(exchange.response.json, Basis.RECORDED).without(_REVISION)
@@ -101,45 +101,45 @@ def _created(exchange: Exchange, around: RebuildContext) -> Rebuilt:
     return Rebuilt(Operation.CREATE, validated, NULL, original)
 
 
-def _applied(exchange: Exchange, around: RebuildContext) -> Known | Missing:
+def _applied(exchange: Exchange, context: RebuildContext) -> Known | Missing:
     """Return the object that an apply creates, after the built-in mutators."""
     try:
-        created = created_by_apply(exchange, around.schemas)
+        created = created_by_apply(exchange, context.schemas)
     except UnappliedPatchError as error:
         # A mutator may have changed the object, so the response does not show what the client applied.
-        if around.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange):
+        if context.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange):
             return Missing("", str(error))
         return original_of_apply(exchange)
-    return _sent(exchange, around, creating=True, created=created)
+    return _sent(exchange, context, creating=True, created=created)
 
 
-def _sent(exchange: Exchange, around: RebuildContext, *, creating: bool, created: JSON = None) -> Known | Missing:
+def _sent(exchange: Exchange, context: RebuildContext, *, creating: bool, created: JSON = None) -> Known | Missing:
     """Return the body, or the object that an apply creates, after the built-in mutators."""
     body = sent_object(exchange, creating=creating, created=created)
     if isinstance(body, Missing):
         return body
-    original = after_builtin_mutators(body, exchange, around.lister, creating=creating, undone=around.classes.undone)
+    original = after_builtin_mutators(body, exchange, context.lister, creating=creating, undone=context.classes.undone)
     if not creating:
         return original
-    mutated = around.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange)
-    return around.classes.filled(original, exchange, around.lister, mutated=mutated)
+    mutated = context.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange)
+    return context.classes.filled(original, exchange, context.lister, mutated=mutated)
 
 
-def _updated(exchange: Exchange, old: Known | Missing, around: RebuildContext) -> Rebuilt:
+def _updated(exchange: Exchange, old: Known | Missing, context: RebuildContext) -> Rebuilt:
     """Return the objects of an UPDATE: the object is the response, with the resourceVersion that it was to replace."""
     validated: Known | Missing
     is_patch = exchange.record.verb == "patch"
     if exchange.succeeded and exchange.shape is BodyShape.OBJECT:
         validated = _with_old_revision(Known(exchange.response.json, Basis.RECORDED), old, exchange)
-        if not around.mutation:
+        if not context.mutation:
             original: Known | Missing = NOT_ASKED
         elif is_patch:
-            mutated = around.mutators(exchange, Operation.UPDATE) or is_changed_by_webhook(exchange)
-            original = original_of_patch(exchange, validated, old, around.schemas, mutated=mutated)
+            mutated = context.mutators(exchange, Operation.UPDATE) or is_changed_by_webhook(exchange)
+            original = original_of_patch(exchange, validated, old, context.schemas, mutated=mutated)
         else:
-            original = _sent(exchange, around, creating=False)
+            original = _sent(exchange, context, creating=False)
         return Rebuilt(Operation.UPDATE, validated, old, original)
-    original = patched(exchange, old, around.schemas) if is_patch else _sent(exchange, around, creating=False)
+    original = patched(exchange, old, context.schemas) if is_patch else _sent(exchange, context, creating=False)
     if isinstance(original, Missing):
         return Rebuilt(Operation.UPDATE, original, old, original)
     if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:

@@ -225,7 +225,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
             if kind
             else None
         )
-        trusted = self.trust.holds(GroupResource(first.api_group, first.resource))
+        trusted = self.trust.is_trusted(GroupResource(first.api_group, first.resource))
         collected = self.cluster.deletions.effects_on(object_ref(first, name))
         history = History(exchanges, first_state, self.cluster.clock, trusted=trusted, collected=collected)
         return OldObjects(history, trusted=trusted, mutated=self._may_be_mutated)
@@ -256,7 +256,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
             requests.append(self._with_attributes(exchange, rebuilt, lister, how_far))
         request, *others = requests
         for other in others:
-            request.otherwise = other.before_mutation, other.attributes
+            request.alternative = other.before_mutation, other.attributes
         return request
 
     def _collection(self, exchange: Exchange) -> Iterator[ReplayRequest]:

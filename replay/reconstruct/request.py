@@ -39,10 +39,10 @@ class ReplayRequest(Struct):
     reached_reason: str = ""
     item: int = 0
     notes: tuple[str, ...] = field(default=())
-    otherwise: tuple[Attributes | Missing, Attributes] | None = None
+    alternative: tuple[Attributes | Missing, Attributes] | None = None
 
     @property
     def questions(self) -> list[tuple[Attributes | Missing, Attributes]]:
         """The attributes of both phases, for each operation that the request may have."""
         asked = (self.before_mutation, self.attributes)
-        return [asked] if self.otherwise is None else [asked, self.otherwise]
+        return [asked] if self.alternative is None else [asked, self.alternative]

@@ -86,7 +86,7 @@ def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> R
     return ReplayRequest(exchange.record, attributes, original, basis, Reached.UNKNOWN, reason)
 
 
-_NOT_TOLD = "the log does not have this field, because its entries are not audit events"
+_UNRECORDED = "the log does not have this field, because its entries are not audit events"
 _UNKNOWN_KIND = "the kind of this resource is not known"
 _GIVE_KIND = "give a snapshot with its CustomResourceDefinition"
 NO_KIND = f"{_UNKNOWN_KIND}: {_GIVE_KIND}"
@@ -126,7 +126,7 @@ def options_of(exchange: Exchange, rebuilt: Rebuilt) -> JSON | Missing | None:
     if rebuilt.operation is Operation.CONNECT:
         return None
     if not has_query(exchange.record) and not (rebuilt.operation is Operation.DELETE and exchange.request.json):
-        return Missing("request.options", _NOT_TOLD, RECORD_EVENTS)
+        return Missing("request.options", _UNRECORDED, RECORD_EVENTS)
     if rebuilt.operation is Operation.DELETE:
         options = delete_options(exchange)
         if isinstance(options, Missing):
@@ -188,8 +188,8 @@ def missing_of(exchange: Exchange) -> tuple[Missing, ...]:
     unknown = tuple([Missing(f"request.{name}", _UNKNOWN_KIND, _GIVE_KIND) for name in kinds])
     if not record.user.missing:
         return unknown
-    user = (Missing(f"request.userInfo.{name}", _NOT_TOLD, RECORD_EVENTS) for name in record.user.missing)
-    return (*unknown, *user, Missing("request.dryRun", _NOT_TOLD, RECORD_EVENTS))
+    user = (Missing(f"request.userInfo.{name}", _UNRECORDED, RECORD_EVENTS) for name in record.user.missing)
+    return (*unknown, *user, Missing("request.dryRun", _UNRECORDED, RECORD_EVENTS))
 
 
 def missing_name(exchange: Exchange) -> tuple[Missing, ...]:

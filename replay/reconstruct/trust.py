@@ -28,11 +28,11 @@ class Trust(Struct, frozen=True):
     """Resources whose histories count as complete; all by default."""
 
     distrusted: frozenset[GroupResource] = frozenset()
-    is_whole: bool = True
+    is_complete: bool = True
 
-    def holds(self, resource: GroupResource) -> bool:
+    def is_trusted(self, resource: GroupResource) -> bool:
         """Return whether the histories of a resource's objects have no known gaps."""
-        return self.is_whole and resource not in self.distrusted
+        return self.is_complete and resource not in self.distrusted
 
 
 ALL_TRUSTED = Trust()

@@ -19,12 +19,12 @@ def conversion_lines(
     for path, file in zip(paths, conversion.files, strict=True):
         names = ", ".join(f"{each['kind']}/{each['metadata']['name']}" for each in file.objects)
         yield f"{path}: {inert(names)}"
-    for left in conversion.left:
+    for left in conversion.not_converted:
         yield f"{inert(left.text)}"
     for hint in conversion.hints:
         yield f"note: {inert(hint)}"
     counts = f"{plural(len(paths), 'file')} written"
-    yield f"{counts}, {plural(len(conversion.left), 'object')} left" if conversion.left else counts
+    yield f"{counts}, {plural(len(conversion.not_converted), 'object')} left" if conversion.not_converted else counts
     if configuration is None:
         return
     out = configuration.parent

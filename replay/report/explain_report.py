@@ -22,7 +22,7 @@ from replay.audit.answer import Observed
 from replay.authorization.trace import Authorization
 from replay.cel.value.values import Value, untyped
 from replay.json import JSON
-from replay.kcp.binding import NOWHERE, DecidedIn
+from replay.kcp.binding import NO_WORKSPACE, DecidedIn
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.redact import REDACTED, SECRETS, Redactor
 from replay.reconstruct.request import Reached, ReplayRequest
@@ -118,7 +118,7 @@ class Explained(Struct, frozen=True):
     concealer: Concealer
     workload: str = ""
     owner: str = ""
-    decided_in: DecidedIn = NOWHERE
+    decided_in: DecidedIn = NO_WORKSPACE
     authorized: tuple[tuple[str, Authorization], ...] = ()
     """The authorizers' decision under each set that names authorizers."""
 

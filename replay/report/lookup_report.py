@@ -165,7 +165,7 @@ def _facts(lookup: Lookup, zone: tzinfo) -> Iterable[Fact]:
     yield Fact("Requests", number(lookup.requests), shown)
     if lookup.observed:
         last = max(each.at for each in lookup.observed)
-        yield Fact("Last seen", moment(last, zone), lasting(lookup.observed, lookup.period[1]).text)
+        yield Fact("Last seen", moment(last, zone), ongoing_status(lookup.observed, lookup.period[1]).text)
     if lookup.denied_with_failures:
         text = "denied requests also have audited failures; --action deny lists them"
         yield Fact("Not counted", number(lookup.denied_with_failures), text)
@@ -178,14 +178,14 @@ def _facts(lookup: Lookup, zone: tzinfo) -> Iterable[Fact]:
         yield Fact("Note", note, tone=Tone.WARN)
 
 
-class Lasting(NamedTuple):
+class OngoingStatus(NamedTuple):
     """Text about whether decisions still happen at the end of a period. `goes_on` is None if there is only one."""
 
-    goes_on: bool | None
+    is_ongoing: bool | None
     text: str
 
 
-def lasting(decisions: Sequence[PastDecision], end: int) -> Lasting:
+def ongoing_status(decisions: Sequence[PastDecision], end: int) -> OngoingStatus:
     """Return whether the decisions still happen at `end` (microseconds).
 
     They do if the time since the last one is not longer than the longest earlier pause.
@@ -193,18 +193,18 @@ def lasting(decisions: Sequence[PastDecision], end: int) -> Lasting:
     times = sorted({each.at for each in decisions})
     quiet = max(end - times[-1], 0)
     if len(times) == 1:
-        return Lasting(None, f"once, {span(quiet)} before the end of the log")
+        return OngoingStatus(None, f"once, {span(quiet)} before the end of the log")
     longest = max(later - earlier for earlier, later in pairwise(times))
     if quiet <= longest:
-        return Lasting(
+        return OngoingStatus(
             True, f"still happens: last {span(quiet)} before the end of the log, longest pause {span(longest)}"
         )
-    return Lasting(
+    return OngoingStatus(
         False, f"no longer happens: none in the last {span(quiet)}, longest pause before that {span(longest)}"
     )
 
 
-_LASTING = {True: "yes", False: "no", None: "once"}
+_ONGOING_MARGIN = {True: "yes", False: "no", None: "once"}
 
 
 def _narrow_lines(each: PastDecision, zone: tzinfo) -> Iterable[str]:
@@ -240,7 +240,7 @@ def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
             number(len({(each.resource, each.object if each.object_name else each.audit_id) for each in decisions})),
             moment(min(each.at for each in decisions), zone),
             moment(max(each.at for each in decisions), zone),
-            _LASTING[lasting(decisions, lookup.period[1]).goes_on],
+            _ONGOING_MARGIN[ongoing_status(decisions, lookup.period[1]).is_ongoing],
             basis,
         )
         for (policy, action, basis), decisions in order
@@ -376,7 +376,7 @@ def lookup_json(lookup: Lookup, zone: tzinfo = UTC) -> dict[str, Any]:
         "requests": lookup.requests,
         "deniedRequestsWithAuditedFailures": lookup.denied_with_failures,
         "undetermined": lookup.undetermined,
-        "stillHappens": lasting(lookup.observed, lookup.period[1]).goes_on if lookup.observed else False,
+        "stillHappens": ongoing_status(lookup.observed, lookup.period[1]).is_ongoing if lookup.observed else False,
         "notes": list(lookup.notes),
         "decisions": [_decision(each, zone) for each in lookup.observed],
         "replayed": [_decision(each, zone) for each in lookup.replayed],

@@ -162,7 +162,7 @@ class CollectionPredictor(Struct, frozen=True):
         here = content(state) if state is not None else self._log_state(self.existence.passed)
         is_listed = state is None and not step.collection.is_refused
         if isinstance(here, Missing) and step.collection.is_refused:
-            is_asked = self.judge.asks(step.collection.record)
+            is_asked = self.judge.may_match(step.collection.record)
             # The selectors cannot be evaluated without content: the request deletes the object or leaves it.
             yield ServerAnswer(UNKNOWN if is_asked else step.admitted, state)
             if not is_asked and not step.exchange.dry_run:

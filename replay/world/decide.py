@@ -38,7 +38,7 @@ class RequestBySet(NamedTuple):
 
 def decide(chain: Decider, request: ReplayRequest, lister: Lister, backends: Backends | None = None) -> list[Decision]:
     """Return each set's decision. If it depends on an unknown operation, it is undetermined."""
-    if request.otherwise is None:
+    if request.alternative is None:
         return chain.decide(request.before_mutation, request.attributes, lister, backends or {})
     return _common([chain.decide(*question, lister, backends or {}) for question in request.questions])
 

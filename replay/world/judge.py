@@ -53,11 +53,11 @@ class Judge(Struct, frozen=True, dict=True):
     decide_candidate: Callable[[ReplayRequest, Lister], Sequence[Decision]]
     backends: Callable[[ReplayRequest], Backends]
     schemas: Schemas
-    asks: Callable[[Classed], bool]
+    may_match: Callable[[Classed], bool]
     reads_places: Callable[[Classed, frozenset[Place]], bool]
     consults: Callable[[Classed], bool]
     """Returns whether a candidate policy that may match the request calls the authorizer or uses parameters."""
-    shown: Callable[[ReplayRequest, Decision], Decision]
+    redacted: Callable[[ReplayRequest, Decision], Decision]
     """Redacts secrets in a decision."""
     with_quotas: Callable[[ReplayRequest, Decision], Decision]
     """Adds the refusals of the candidate's quotas to a decision. Quotas count the candidate's own objects."""
@@ -127,9 +127,9 @@ class Judge(Struct, frozen=True, dict=True):
 
     def decide_adapted(self, request: ReplayRequest, lister: Lister) -> Decision:
         """Return only the candidate's decision for a request on another object."""
-        if not self.asks(request.record):
+        if not self.may_match(request.record):
             return ADMITTED
-        return self.shown(request, self.with_quotas(request, self.decide_candidate(request, lister)[1]))
+        return self.redacted(request, self.with_quotas(request, self.decide_candidate(request, lister)[1]))
 
     def adapted_object(self, request: ReplayRequest, lister: Lister) -> Object:
         """Return the object that the validating phase sees for a request on another object."""

@@ -55,7 +55,7 @@ class ComparedSets(Protocol):
     def questions(self) -> ClassQuestions: ...  # noqa: D102
 
 
-def unlike(job: ComparedSets) -> Callable[[CoarseClass], bool]:
+def may_decide_differently(job: ComparedSets) -> Callable[[CoarseClass], bool]:
     """Return a predicate of classes that the sets may decide differently.
 
     It compares the policies that can match, so it may be true for sets that always agree.

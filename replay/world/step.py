@@ -282,7 +282,7 @@ class WorldStep:
     @cached_property
     def candidate(self) -> Decision:
         """The candidate's decision about the request's own object, in the namespace of the candidate."""
-        if not self._judge.asks(self.record):
+        if not self._judge.may_match(self.record):
             return ADMITTED
         if not self.lookups_differ:
             return self.decisions[1]

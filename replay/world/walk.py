@@ -350,9 +350,12 @@ class _ObjectWalk:
             yield from self._server.newly_allowed(step, branch.state, is_open=self._may_be_created(step, branch))
         elif step.logged.cause == Cause.ABSENT and self._may_be_created(step, branch):
             yield ServerAnswer(UNKNOWN, branch.state)
-        elif step.ending is not None and (unlike := self._end_before_admission(step, step.ending)) is not None:
+        elif (
+            step.ending is not None
+            and (may_decide_differently := self._end_before_admission(step, step.ending)) is not None
+        ):
             prior = step.state_after_refusal if branch.state is None else branch.state
-            yield ServerAnswer(unlike, prior, causing_request=step.ending.causing_request)
+            yield ServerAnswer(may_decide_differently, prior, causing_request=step.ending.causing_request)
         elif (owner := step.owner) is not None:
             yield ServerAnswer(NOT_SENT, state_if_unsent(owner.presence, step), causing_request=owner.causing_request)
         elif step.namespace.is_absent:
@@ -398,7 +401,7 @@ class _ObjectWalk:
         if record.verb != "delete" or step.is_dry or step.logged.cause not in (Cause.ABSENT, Cause.SUCCEEDS):
             return False
         is_let_in = record.seq not in self._context.refused_writes and record.seq not in self._context.unknown
-        return is_let_in and not named_uid(step.exchange) and not self._walker.judge.asks(record)
+        return is_let_in and not named_uid(step.exchange) and not self._walker.judge.may_match(record)
 
     def _end_before_admission(self, step: WorldStep, lookups: DifferingLookups) -> RequestEnd | None:
         """Return how a request ends before admission, if differently from the log."""

@@ -56,7 +56,7 @@ class Command:
             out, err = process.communicate(timeout=PATIENCE_SECONDS)
         return Done(process.returncode, out, err)
 
-    def left(self) -> list[str]:
+    def not_converted(self) -> list[str]:
         """The names of what is in the temporary directory."""
         return sorted(path.name for path in self.temporary.iterdir())
 

@@ -120,4 +120,4 @@ def test_ten_damages(log: Path, sets: list[object], store: Path, tmp_path: Path,
             assert (done.code, content(name, done, clean)) == wanted[name], (number, name, done)
             same += 1
     sys.stdout.write(f"10 damages: {same} answers are the same, {told} are one line of error\n")
-    assert command.left() == []
+    assert command.not_converted() == []

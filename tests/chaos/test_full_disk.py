@@ -53,6 +53,6 @@ def test_a_full_disk(place: str, log: Path, sets: list[object], wanted: Done, tm
         assert [path for path in disk.rglob("*") if "partial" in path.name or path.name.startswith("new-")] == []
         if place == "store":
             assert command.run("run", log, *sets, "--json").out == wanted.out
-    assert command.left() == []
+    assert command.not_converted() == []
     again = command.run(*arguments, "--json")
     assert (again.code, again.out) == (wanted.code, wanted.out)

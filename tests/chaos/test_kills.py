@@ -60,7 +60,7 @@ def _kill(command: Any, arguments: list[object], number: int, after: float) -> N
         told = "replay: terminated; only complete files were written\n"
         # Before the first line of `replay` runs, the system ends the process; after the last, it is too late.
         assert (process.returncode, err) in ((143, told), (-signal.SIGTERM, ""), (0, ""), (1, "")), (out, err)
-        assert command.left() == []
+        assert command.not_converted() == []
 
 
 def _written(directory: Path) -> dict[str, bytes]:
@@ -117,7 +117,7 @@ def test_kills(name: str, log: Path, sets: list[object], tmp_path: Path, command
         (place / "out").mkdir(parents=True, exist_ok=True)
         _kill(command, ask(place), signalled, chance.uniform(0.1, length))
         assert _asked(command, place, ask) == wanted, number
-        assert (command.left(), _spare(place)) == ([], []), number
+        assert (command.not_converted(), _spare(place)) == ([], []), number
     sys.stdout.write(f"{name}: {length:.1f} s, {number + 1} kills\n")
 
 
@@ -154,9 +154,9 @@ def test_the_next_ingest_sweeps(number: int, log: Path, tmp_path: Path, command:
         process.communicate(timeout=60)
     assert process.returncode in (143, -number, 0)
     if number == signal.SIGTERM:
-        assert (command.left(), _spare(tmp_path)) == ([], [])
+        assert (command.not_converted(), _spare(tmp_path)) == ([], [])
     done = command.run(*arguments)
-    assert (done.code, command.left(), _spare(tmp_path)) == (0, [], [])
+    assert (done.code, command.not_converted(), _spare(tmp_path)) == (0, [], [])
 
 
 @pytest.mark.slow

@@ -118,4 +118,4 @@ def test_thirty_rotations(tmp_path: Path, command: Any) -> None:
     sys.stdout.write(f"30 rotations, {written} requests, {len(ingests)} ingests of two shells\n")
     assert (last.code, refusals) == (0, [])
     assert _ids(store) == sorted(f"id-{n}" for n in range(written))
-    assert command.left() == []
+    assert command.not_converted() == []

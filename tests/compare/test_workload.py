@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from replay.compare.subject import About, owning, workload
+from replay.compare.subject import RequestTarget, owning, workload
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 
-POD = About("shop", "Pod", "pods", "", "web-5d6d-x")
+POD = RequestTarget("shop", "Pod", "pods", "", "web-5d6d-x")
 
 
 def owned(kind: str, name: str, **metadata: Any) -> dict[str, Any]:
@@ -31,48 +31,48 @@ def owned(kind: str, name: str, **metadata: Any) -> dict[str, Any]:
         pytest.param(owned("StatefulSet", "db"), POD, "StatefulSet/db", id="as it is"),
         pytest.param(
             {"kind": "Event", "involvedObject": {"kind": "Node", "name": "one"}},
-            About("", "Event", "events", "", "e"),
+            RequestTarget("", "Event", "events", "", "e"),
             "Node/one",
             id="an event",
         ),
-        pytest.param({}, About("shop", "PodExecOptions", "pods", "exec", "web"), "Pod/web", id="a subresource"),
+        pytest.param({}, RequestTarget("shop", "PodExecOptions", "pods", "exec", "web"), "Pod/web", id="a subresource"),
         pytest.param(
             {"kind": "Scale"},
-            About("shop", "Scale", "deployments", "scale", "web", "apps", "autoscaling"),
+            RequestTarget("shop", "Scale", "deployments", "scale", "web", "apps", "autoscaling"),
             "Deployment/web",
             id="a scale",
         ),
         pytest.param(
             {"kind": "Scale"},
-            About("shop", "Scale", "replicasets", "scale", "known", "apps", "autoscaling"),
+            RequestTarget("shop", "Scale", "replicasets", "scale", "known", "apps", "autoscaling"),
             "Deployment/known-owner",
             id="a scale of what is owned",
         ),
         pytest.param(
             {"kind": "Widget", "metadata": {"name": "w"}},
-            About("shop", "Widget", "widgets", "status", "w", "example.com", "example.com"),
+            RequestTarget("shop", "Widget", "widgets", "status", "w", "example.com", "example.com"),
             "Widget/w",
             id="the status of a custom resource",
         ),
         pytest.param(
             {"kind": "Scale"},
-            About("shop", "Scale", "widgets", "scale", "w", "example.com", "autoscaling"),
+            RequestTarget("shop", "Scale", "widgets", "scale", "w", "example.com", "autoscaling"),
             "widgets/w",
             id="the scale of a custom resource, whose kind nothing says",
         ),
         pytest.param(
             {"kind": "Eviction"},
-            About("shop", "Eviction", "pods", "eviction", "known-x2b4z", "", "policy"),
+            RequestTarget("shop", "Eviction", "pods", "eviction", "known-x2b4z", "", "policy"),
             "Deployment/known-owner",
             id="a pod whose name its ReplicaSet gave",
         ),
         pytest.param(
             None, replace(POD, name="other-x2b4z"), "Pod/other-x2b4z", id="a name that only looks like a generated one"
         ),
-        pytest.param({}, About("shop", "", "pods", "", ""), "pods", id="neither kind nor name"),
+        pytest.param({}, RequestTarget("shop", "", "pods", "", ""), "pods", id="neither kind nor name"),
     ],
 )
-def test_owning(body: dict[str, Any] | None, about: About, expected: str) -> None:
+def test_owning(body: dict[str, Any] | None, about: RequestTarget, expected: str) -> None:
     owners = {("shop", "ReplicaSet", "known"): ("Deployment", "known-owner")}
     assert owning(body, about, owners) == expected
 

@@ -143,7 +143,7 @@ def test_what_is_written_and_what_is_left(
         f"{path.relative_to(out)}: {' '.join(each['metadata']['name'].removesuffix('.static.k8s.io') for each in file.objects)}"
         for path, file in zip(converted.paths, converted.conversion.files, strict=True)
     ]
-    told = [f"{each.object.name}: {each.problem}" for each in converted.conversion.left]
+    told = [f"{each.object.name}: {each.problem}" for each in converted.conversion.not_converted]
     assert (shown, told) == (files, left)
 
 
@@ -271,5 +271,5 @@ def test_a_name_is_no_path(name: str, tmp_path: Path) -> None:
     except ReplayError:
         pass
     else:
-        assert (converted.paths, len(converted.conversion.left)) == ((), 2)
+        assert (converted.paths, len(converted.conversion.not_converted)) == ((), 2)
     assert not (tmp_path / "out").exists()

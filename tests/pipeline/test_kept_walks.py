@@ -19,7 +19,7 @@ from replay.report.run.json import summary_json
 from replay.world.walk import Walker, WalkResult
 
 
-class Told(NamedTuple):
+class ErrorConverter(NamedTuple):
     """A report, and the candidate's world as a store keeps it, consequence by consequence in their order."""
 
     report: str
@@ -34,16 +34,16 @@ def replayed(sets: Path, store: Path, *logs: str) -> str:
     return summary_json(run(scenario, Options(workers=1), lambda _what, _done, _total: None))
 
 
-def told(sets: Path, store: Path) -> Told:
+def told(sets: Path, store: Path) -> ErrorConverter:
     for name in ("world", "outcome"):
         for path in (store / RESULTS).glob(f"*/{name}.*"):
             path.unlink()
     report = replayed(sets, store)
     (world,) = (store / RESULTS).glob("*/world.*")
-    return Told(report, world.read_bytes())
+    return ErrorConverter(report, world.read_bytes())
 
 
-def told_from_nothing(sets: Path, store: Path, place: Path) -> Told:
+def told_from_nothing(sets: Path, store: Path, place: Path) -> ErrorConverter:
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(store, place)
     shutil.rmtree(place / RESULTS)

@@ -131,9 +131,9 @@ def _helper_of(process: subprocess.Popen[str]) -> int:
     while (now := time.monotonic()) < deadline and process.poll() is None:
         alike = [pid for pid in _children(process.pid) if _command_line(pid) == _command_line(process.pid)]
         seen = {pid: seen.get(pid, now) for pid in alike}
-        lasting = [pid for pid, since in seen.items() if now - since > LASTING_SECONDS]
-        if lasting:
-            return min(lasting)
+        ongoing_status = [pid for pid, since in seen.items() if now - since > LASTING_SECONDS]
+        if ongoing_status:
+            return min(ongoing_status)
         time.sleep(0.02)
     raise AssertionError(f"no process was seen, exit code {process.poll()}")
 

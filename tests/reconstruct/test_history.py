@@ -229,8 +229,8 @@ def test_what_was_not_found_was_absent_before_all_writes(pod_record: Record) -> 
     records = [refused, missed, pod_record("create", 9, code=201, response=pod(5))]
     history = History([Exchange(record, builtin_discovery()) for record in records])
     assert history.at(refused.received, refused.stage_time) == Known(None, Basis.RECORDED)
-    unlike = [refused, missed._replace(status_message='nodes "n" not found')]
-    history = History([Exchange(record, builtin_discovery()) for record in unlike])
+    may_decide_differently = [refused, missed._replace(status_message='nodes "n" not found')]
+    history = History([Exchange(record, builtin_discovery()) for record in may_decide_differently])
     assert history.at(refused.received, refused.stage_time) is None
 
 

@@ -35,7 +35,7 @@ def test_links(named: list[tuple[int, int]], links: int, breaks: int, pod_record
     updates = [update(pod_record, number + 1, *pair) for number, pair in enumerate(named)]
     evidence = continuity([[pod_record("create", 0, code=201, response=state(5)), *updates]])
     assert (evidence.links[PODS], evidence.breaks[PODS]) == (links, breaks)
-    assert evidence.trust().holds(PODS) is (breaks == 0)
+    assert evidence.trust().is_trusted(PODS) is (breaks == 0)
 
 
 def test_an_update_that_creates_replaces_nothing(pod_record: Record) -> None:
@@ -76,7 +76,7 @@ def test_what_a_deletion_of_a_collection_wrote(
     evidence = Continuity(Counter({of: 5000}), Counter({of: 1}))
     deletions = CollectionDeletions([["", resource, "shop", *when, "/", items, ""]])
     evidence.explain([Break(ObjectRef("", resource, "shop", "web"), 3, 6)], deletions)
-    assert evidence.trust().holds(of) is is_whole
+    assert evidence.trust().is_trusted(of) is is_whole
 
 
 def test_what_precedes_the_log_or_has_no_response_breaks_nothing(pod_record: Record) -> None:
@@ -89,8 +89,8 @@ def test_one_resource_loses_trust_before_all_do() -> None:
     leases = GroupResource("coordination.k8s.io", "leases")
     links = Counter({PODS: 5000})
     few, many = Continuity(links, Counter({leases: 1})), Continuity(links, Counter({leases: 11}))
-    assert (few.trust().holds(PODS), few.trust().holds(leases)) == (True, False)
-    assert many.trust().holds(PODS) is False
+    assert (few.trust().is_trusted(PODS), few.trust().is_trusted(leases)) == (True, False)
+    assert many.trust().is_trusted(PODS) is False
 
 
 def test_when_a_revision_was_stored(pod_record: Record) -> None:

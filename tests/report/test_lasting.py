@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.report.lookup_report import PastDecision, lasting
+from replay.report.lookup_report import PastDecision, ongoing_status
 from replay.report.render.document import MICROSECONDS
 
 
@@ -44,4 +44,4 @@ def at(seconds: int) -> PastDecision:
 def test_what_goes_on_is_told_by_its_pauses(
     seconds: tuple[int, ...], end: int, goes_on: bool | None, text: str
 ) -> None:
-    assert lasting([at(each) for each in seconds], end * MICROSECONDS) == (goes_on, text)
+    assert ongoing_status([at(each) for each in seconds], end * MICROSECONDS) == (goes_on, text)

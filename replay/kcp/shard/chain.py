@@ -17,7 +17,7 @@ from replay.audit.event import RequestRecord
 from replay.cellib.version import Versions
 from replay.json import JSON
 from replay.kcp.annotation import NO_CLUSTER
-from replay.kcp.binding import NOWHERE, DecidedIn
+from replay.kcp.binding import NO_WORKSPACE, DecidedIn
 from replay.kcp.shard.cluster import ShardCluster
 from replay.kcp.shard.planned import NO_CHANGE, Rebinding, Workspaces
 from replay.kcp.shard.timeline import NOTHING_PLANNED, Planned, PolicyTimeline, Sides, named
@@ -165,10 +165,10 @@ class ShardChain(Struct, dict=True):
     def _rebinding(self) -> Rebinding:
         return Rebinding(self.cluster, self.workspaces)
 
-    def where(self, record: RequestRecord) -> DecidedIn:
+    def workspaces_of(self, record: RequestRecord) -> DecidedIn:
         """Return the workspaces of a request and of the policies that decide about it."""
         if not record.workspace:
-            return NOWHERE
+            return NO_WORKSPACE
         names = self.workspaces.names
         at = Instant(record.workspace, record.received, record.stage_time)
         own = self.deciders(at, GroupResource(record.api_group, record.resource))
@@ -274,7 +274,7 @@ class ShardChain(Struct, dict=True):
     def is_followed(self, workspace: str) -> bool:
         """Return whether the log holds all writes to a workspace."""
         own = self.workspaces
-        return workspace in own.heard and not self.cluster.has_gaps(workspace, own.began)
+        return workspace in own.heard and not self.cluster.has_gaps(workspace, own.log_start)
 
     @cached_property
     def _changes(self) -> bool:

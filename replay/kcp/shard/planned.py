@@ -149,7 +149,7 @@ class Workspaces(Struct, frozen=True):
     current: Policies = field(default_factory=dict)
     candidate: Policies = field(default_factory=dict)
     heard: frozenset[str] = frozenset()
-    began: int = 0
+    log_start: int = 0
     changes: Mapping[str, _WorkspaceChange] = field(default_factory=dict)
     """Other changes of the candidate, by logical cluster."""
     is_rehearsed: bool = False

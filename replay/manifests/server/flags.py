@@ -51,7 +51,7 @@ class Flag(NamedTuple):
     shorthand: str = ""
 
     @property
-    def alone(self) -> str:
+    def value_if_bare(self) -> str:
         """The value of the flag if none is given, or "" if it needs one."""
         return "true" if self.type in ("bool", "version") else ""
 
@@ -100,7 +100,7 @@ class _Parser(Struct):
         if flag is None:
             raise FlagError(f"unknown flag: --{name}")
         if not has_value:
-            value = flag.alone or self._next(f"--{name}")
+            value = flag.value_if_bare or self._next(f"--{name}")
         self._set(flag, value)
 
     def _short(self, text: str) -> None:
@@ -114,8 +114,8 @@ class _Parser(Struct):
             # Like pflag, `-v=` without more takes `=` itself as the value (`FlagSet.parseSingleShortArg`).
             if len(rest) > 1 and rest[0] == "=":
                 self._set(flag, rest[1:])
-            elif flag.alone:
-                self._set(flag, flag.alone)
+            elif flag.value_if_bare:
+                self._set(flag, flag.value_if_bare)
                 shorthands = rest
                 continue
             else:

@@ -59,7 +59,7 @@ def load_oracle(scenario: AuthorizationScenario) -> Oracle:
     cluster = Cluster(read_snapshot(scenario.cluster) if scenario.cluster is not None else [])
     side = sides((manifests, NOTHING), scenario.default)[0] if scenario.default else sides((manifests, NOTHING))[0]
     answers = named_answers(scenario.webhooks, webhook_names([side.configuration]))
-    chains = Chains(cluster, [side], answers, (version,), began=_END)
+    chains = Chains(cluster, [side], answers, (version,), log_start=_END)
     role_keys = [key[1:] for kind in RBAC_KINDS for key in cluster.keys(kind)]
     warnings = dangling_bindings(manifests.rbac or (), role_keys) if manifests.rbac else ()
     chain = chains.at(_END, _END, chains.state_of(_END, _END, with_graph=True))[0]

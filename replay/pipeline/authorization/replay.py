@@ -76,7 +76,7 @@ class AuthorizationPair(NamedTuple):
     candidate: Authorization
 
 
-class _Asking(NamedTuple):
+class _QuestionKey(NamedTuple):
     """A question with computed parts. `shape` numbers the combination of everything that decisions can depend on."""
 
     attributes: AuthorizationAttributes
@@ -84,7 +84,7 @@ class _Asking(NamedTuple):
     shape: int
 
 
-class Alike(NamedTuple):
+class EqualRequests(NamedTuple):
     """Requests with equal decisions: the first one, the sequence numbers of all, and some audit IDs."""
 
     first: AuthorizedRequest
@@ -105,7 +105,7 @@ class AuthorizationReplay(Struct):
     within: Predicate | None = None
     """The selected requests, if not all."""
     _decided: dict[tuple[int, StateKey], AuthorizationPair] = field(default_factory=dict)
-    _askings: dict[int, _Asking] = field(default_factory=dict)
+    _question_keys: dict[int, _QuestionKey] = field(default_factory=dict)
     _shapes: dict[tuple[object, ...], int] = field(default_factory=dict)
     _by_grants: dict[tuple[int, tuple[Grants, ...], tuple[int, int]], AuthorizationPair] = field(default_factory=dict)
     _sides_json: IdentityMap[AuthorizationPair, bytes] = field(default_factory=IdentityMap)
@@ -126,11 +126,11 @@ class AuthorizationReplay(Struct):
             )
         return self._frame
 
-    def alike(self) -> Iterator[Alike]:
+    def equal_requests(self) -> Iterator[EqualRequests]:
         """Yield the requests that reached the authorizers, grouped by equal decisions of both chains and the log."""
         reached = self.frame.filter(_is_reached())
         askings = pl.DataFrame(
-            [(question, *self._asking(question)[1:]) for question in reached["question"].unique()],
+            [(question, *self._question_key(question)[1:]) for question in reached["question"].unique()],
             {"question": reached.schema["question"], "asks_graph": pl.Boolean, "shape": pl.Int64},
             orient="row",
         )
@@ -142,22 +142,22 @@ class AuthorizationReplay(Struct):
         of_all = pl.col("seq").alias("seqs"), pl.col("audit_id").head(MOST_EXAMPLES).alias("audit_ids")
         groups = alone.group_by(_ALIKE, maintain_order=True).agg(*of_first, *of_all)
         for *first, seqs, audit_ids in groups.select(*AuthorizedRequest._fields, "seqs", "audit_ids").iter_rows():
-            yield Alike(AuthorizedRequest._make(first), seqs, audit_ids)
+            yield EqualRequests(AuthorizedRequest._make(first), seqs, audit_ids)
 
     def decide(self, request: AuthorizedRequest) -> AuthorizationPair:
         """Return the decisions of both chains about a request, at its time."""
-        asking = self._askings.get(request.question) or self._asking(request.question)
-        state = self.chains.state_of(request.received, request.stage_time, with_graph=asking.asks_graph)
-        key = (asking.shape, state)
+        question_key = self._question_keys.get(request.question) or self._question_key(request.question)
+        state = self.chains.state_of(request.received, request.stage_time, with_graph=question_key.asks_graph)
+        key = (question_key.shape, state)
         pair = self._decided.get(key)
         if pair is None:
-            pair = self._decided[key] = self._shared(asking, request, state)
+            pair = self._decided[key] = self._shared(question_key, request, state)
         return pair
 
-    def _shared(self, asking: _Asking, request: AuthorizedRequest, state: StateKey) -> AuthorizationPair:
+    def _shared(self, question_key: _QuestionKey, request: AuthorizedRequest, state: StateKey) -> AuthorizationPair:
         """Return the decisions, computed once for all cluster states that grant the same."""
-        attributes = asking.attributes
-        key = (asking.shape, self.chains.grants_of(state, attributes.user, attributes.namespace), state[1])
+        attributes = question_key.attributes
+        key = (question_key.shape, self.chains.grants_of(state, attributes.user, attributes.namespace), state[1])
         pair = self._by_grants.get(key)
         if pair is None:
             question = Question(attributes)
@@ -167,7 +167,7 @@ class AuthorizationReplay(Struct):
             pair = self._by_grants[key] = AuthorizationPair(current, candidate)
         return pair
 
-    def _asking(self, question: int) -> _Asking:
+    def _question_key(self, question: int) -> _QuestionKey:
         attributes = self.questions[question]
         # A name counts only if some rule distinguishes it, so that most requests have the same shape.
         is_named = bool(attributes.name) and self.chains.reads_name(attributes)
@@ -188,8 +188,8 @@ class AuthorizationReplay(Struct):
             *(attributes.field_selector, attributes.label_selector, attributes.name if is_named else ""),
         )
         number = self._shapes.setdefault(shape, len(self._shapes))
-        asking = self._askings[question] = _Asking(attributes, asks_graph(attributes), number)
-        return asking
+        question_key = self._question_keys[question] = _QuestionKey(attributes, asks_graph(attributes), number)
+        return question_key
 
     def decided_by(self, request: AuthorizedRequest) -> str:
         """Return the authorizer that decides a request in the baseline's chain."""
@@ -257,7 +257,7 @@ def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gat
     unknown: list[int] = []
     differing: list[tuple[int, str, _Tally]] = []
     tallies: dict[tuple[int, str | None, str | None], _Tally] = {}
-    for alike in replayed.alike():
+    for alike in replayed.equal_requests():
         first, decided = alike.first, replayed.decide(alike.first)
         key = (id(decided), first.decision, first.reason)
         tally = tallies.get(key)

@@ -152,13 +152,13 @@ def chains_of(
 ) -> Chains:
     """Return the chains of both sets over the time of a store, for some questions. `job` has the history of the log."""
     if not any(map(asks_graph, questions)):
-        return Chains(job.cluster, inputs.sides, inputs.answers, inputs.versions, began=job.began)
+        return Chains(job.cluster, inputs.sides, inputs.answers, inputs.versions, log_start=job.log_start)
     job, lookups = looked_up(store, job, {*map(str, RBAC_RESOURCES), *_GRAPH_RESOURCES})
     clock = RevisionClock(widened_samples(revisions(store, job), job.clock_error))
     writes = [record for key, lookup in lookups.items() if key.resource in _GRAPH_NAMES for record in lookup]
     deletions = CollectionDeletions(job.deletions, job.clock_error)
     cluster = Cluster(job.snapshot, lookups, clock, deletions=deletions)
-    return Chains(cluster, inputs.sides, inputs.answers, inputs.versions, writes, job.began)
+    return Chains(cluster, inputs.sides, inputs.answers, inputs.versions, writes, job.log_start)
 
 
 def authorized_request(

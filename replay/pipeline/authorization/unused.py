@@ -55,7 +55,7 @@ def permission_uses(
             "workspaces of kcp have their own RBAC, and the log does not record enough of it", path="--unused"
         )
     job = past_job(store, manifests)
-    chains = Chains(job.cluster, sides(manifests.authorization)[:1], began=job.began)
+    chains = Chains(job.cluster, sides(manifests.authorization)[:1], log_start=job.log_start)
     objects = chains.objects_at(within.end)
     if not any(obj["kind"].endswith("Binding") for obj in objects):
         raise ReplayError("nothing is known of roles and bindings: give a snapshot of the cluster", path="--cluster")

@@ -14,7 +14,14 @@ from typing import cast
 from replay.audit.store import Store
 from replay.distribution import install_command
 from replay.errors import ReplayError
-from replay.pipeline.fleet.order import OrderingExecutor, WorkOrder, fingerprint, leave, require_same, work
+from replay.pipeline.fleet.order import (
+    OrderingExecutor,
+    WorkOrder,
+    execute_order,
+    fingerprint,
+    remove_worker_files,
+    require_same,
+)
 from replay.pipeline.fleet.parcels import FleetRun, Parcels, new_run
 from replay.storage.location import opened
 from replay.storage.scratch import scratch
@@ -50,7 +57,7 @@ class DaskFleet:
         lent = self.client.get_executor(pure=False)
 
         def submit(order: WorkOrder) -> Future[str]:
-            return cast("Future[str]", lent.submit(work, order, key=f"replay-{order.result}"))
+            return cast("Future[str]", lent.submit(execute_order, order, key=f"replay-{order.result}"))
 
         return OrderingExecutor(submit, _as_own_error, parcels, run)
 
@@ -59,7 +66,7 @@ class DaskFleet:
 
         def ask() -> None:
             with suppress(Exception):
-                self.client.run(leave, run, on_error="ignore")
+                self.client.run(remove_worker_files, run, on_error="ignore")
 
         asking = Thread(target=ask, daemon=True)
         asking.start()

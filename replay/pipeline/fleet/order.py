@@ -94,21 +94,21 @@ class _WorkerState:
             raise ReplayError(message, path=self.run.location) from error
 
 
-_desk: _WorkerState | None = None
+_worker_state: _WorkerState | None = None
 _busy = Lock()
 
 
-def work(order: WorkOrder) -> str:
+def execute_order(order: WorkOrder) -> str:
     """Execute an order and return the name of its result.
 
     Raise ReplayError if this worker has another version of replay, and any error of the function.
     """
     require_same(order.code, f"worker {socket.gethostname()}")
     with _busy:  # only one thread of a worker runs at a time, because jobs are not thread-safe
-        if _desk is None or _desk.run != order.run:
-            _sit_down(order)
-        assert _desk is not None
-        _desk.do(order)
+        if _worker_state is None or _worker_state.run != order.run:
+            _begin_run(order)
+        assert _worker_state is not None
+        _worker_state.do(order)
     return order.result
 
 
@@ -121,42 +121,42 @@ def require_same(code: str, who: str) -> None:
         raise ReplayError(f"has {fingerprint()}, the command {code}: use one image for all", path=who)
 
 
-def leave(run: FleetRun) -> None:
+def remove_worker_files(run: FleetRun) -> None:
     """Remove this worker's files of a run. If the worker is busy, its next run does so."""
-    global _desk  # noqa: PLW0603 - a worker has one desk, for the last run that ordered
+    global _worker_state  # noqa: PLW0603 - a worker has one desk, for the last run that ordered
     if _busy.acquire(blocking=False):
         try:
-            if _desk is not None and _desk.run == run:
-                _desk.close()
-                _desk = None
+            if _worker_state is not None and _worker_state.run == run:
+                _worker_state.close()
+                _worker_state = None
         finally:
             _busy.release()
 
 
-def _sit_down(order: WorkOrder) -> None:
-    global _desk  # noqa: PLW0603 - as above
-    if _desk is not None:
-        _desk.close()
-        _desk = None
+def _begin_run(order: WorkOrder) -> None:
+    global _worker_state  # noqa: PLW0603 - as above
+    if _worker_state is not None:
+        _worker_state.close()
+        _worker_state = None
     os.umask(_PRIVATE)
     gc.set_threshold(*order.collect)
-    _desk = _WorkerState(order.run)
+    _worker_state = _WorkerState(order.run)
 
 
 T = TypeVar("T")
 Submit = Callable[[WorkOrder], "Future[str]"]
 """Function that sends an order to a worker, which returns the result's name."""
 
-Told = Callable[[BaseException], BaseException]
+ErrorConverter = Callable[[BaseException], BaseException]
 
 
 class OrderingExecutor(Executor):
     """An executor whose workers share a storage with this process, and nothing else."""
 
-    def __init__(self, submit: Submit, tell: Told, parcels: Parcels, run: FleetRun) -> None:
-        """Keep the inputs. `tell` converts errors of the fleet to errors of this project. `parcels` belong to `run`."""
+    def __init__(self, submit: Submit, convert_error: ErrorConverter, parcels: Parcels, run: FleetRun) -> None:
+        """Keep the inputs. `convert_error` converts errors of the fleet to errors of this project. `parcels` belong to `run`."""
         self._submit = submit
-        self._tell = tell
+        self._convert_error = convert_error
         self._parcels = parcels
         self._run = run
         self._names: IdentityMap[object, str] = IdentityMap()
@@ -170,7 +170,7 @@ class OrderingExecutor(Executor):
         *shared, own = (fn, *args)
         names = tuple(map(self._named, shared))
         order = WorkOrder(self._run, fingerprint(), gc.get_threshold(), names, self._parcels.pack(own))
-        return _Ordered(self._submit(order), self._tell, self._parcels)
+        return _Ordered(self._submit(order), self._convert_error, self._parcels)
 
     def _named(self, value: object) -> str:
         name = self._names.get(value)
@@ -182,20 +182,20 @@ class OrderingExecutor(Executor):
 class _Ordered(Future[Any]):
     """A pending result. The first reader fetches it, not the notifying thread."""
 
-    def __init__(self, name: Future[str], tell: Told, parcels: Parcels) -> None:
+    def __init__(self, name: Future[str], convert_error: ErrorConverter, parcels: Parcels) -> None:
         super().__init__()
         self._name = name
-        self._tell = tell
+        self._convert_error = convert_error
         self._parcels = parcels
         self._fetched: list[Any] = []
-        name.add_done_callback(self._arrive)
+        name.add_done_callback(self._complete)
 
-    def _arrive(self, name: Future[str]) -> None:
+    def _complete(self, name: Future[str]) -> None:
         if name.cancelled():
             if super().cancel():
                 self.set_running_or_notify_cancel()
         elif (error := name.exception()) is not None:
-            self.set_exception(self._tell(error))
+            self.set_exception(self._convert_error(error))
         else:
             self.set_result(name.result())
 

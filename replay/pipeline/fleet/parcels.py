@@ -107,7 +107,7 @@ class Parcels:
         """
         return _Unpacker(io.BytesIO(content), self).load()
 
-    def named(self, path: Path) -> tuple[str, str] | None:
+    def portable_name(self, path: Path) -> tuple[str, str] | None:
         """Return a path's portable name, or None for paths outside of the run."""
         if not is_of_one_run(path):
             return None
@@ -118,7 +118,7 @@ class Parcels:
         self._storage.put(self._place(name), content)
         return "file", name
 
-    def found(self, kind: str, name: str) -> Path:
+    def local_path(self, kind: str, name: str) -> Path:
         """Return this machine's path for a portable name."""
         if kind == "directory":
             return self._spool
@@ -126,7 +126,7 @@ class Parcels:
         self._require(bytes.fromhex(name), self._run.seal(path.read_bytes()), name)
         return path
 
-    def numbered(self, part: StorePart) -> tuple[str, int, str]:
+    def portable_part(self, part: StorePart) -> tuple[str, int, str]:
         """Return a part's portable name: its number, and the store's segments."""
         if not self._catalogs:
             self._catalogs[self.put(self._segments)] = Catalog(segments=self._segments)
@@ -176,8 +176,8 @@ class _Packer(pickle.Pickler):
 
     def persistent_id(self, value: Any) -> tuple[str | int, ...] | None:
         if isinstance(value, Path):
-            return self._parcels.named(value)
-        return self._parcels.numbered(value) if isinstance(value, StorePart) else None
+            return self._parcels.portable_name(value)
+        return self._parcels.portable_part(value) if isinstance(value, StorePart) else None
 
 
 class _Unpacker(pickle.Unpickler):
@@ -189,4 +189,4 @@ class _Unpacker(pickle.Unpickler):
 
     def persistent_load(self, reference: tuple[Any, ...]) -> Path | StorePart:
         kind, *rest = reference
-        return self._parcels.part(*rest) if kind == "part" else self._parcels.found(kind, *rest)
+        return self._parcels.part(*rest) if kind == "part" else self._parcels.local_path(kind, *rest)

@@ -63,7 +63,7 @@ def explain(
         concealer=Concealer(redactor_of(request, redact=options.redact)),
         workload=workload(attributes, job.owners),
         owner=owner(attributes.namespace, options.owner_label, job.cluster.at(request.record)),
-        decided_in=job.server.where(request.record),
+        decided_in=job.server.workspaces_of(request.record),
         authorized=tuple(zip((CURRENT, CANDIDATE), authorized, strict=False)),
     )
 
@@ -71,7 +71,7 @@ def explain(
 def _within_workspaces(patterns: Sequence[str], requests: Iterable[ReplayRequest], job: Job) -> Iterator[ReplayRequest]:
     """Yield the requests. Raise ReplayError for one outside of the kcp workspaces that the patterns select."""
     for request in requests:
-        path = job.server.where(request.record).workspace
+        path = job.server.workspaces_of(request.record).workspace
         if patterns and not any(fnmatchcase(path, pattern) for pattern in patterns):
             where = f"is to the workspace {path}" if path else "is to no workspace of kcp"
             raise ReplayError(f"the request {where}", path="--workspace")

@@ -20,7 +20,7 @@ from replay.admission.decision import Decision, Denial, Verdict
 from replay.audit.answer import ObservedDenial, observe
 from replay.audit.ingest import Progress
 from replay.audit.store import Store
-from replay.compare.subject import About, Owners, owning, workload
+from replay.compare.subject import Owners, RequestTarget, owning, workload
 from replay.json import JSON
 from replay.kube.admissionregistration import MUTATING_POLICY, ManifestSet
 from replay.kube.gvk import split_api_version
@@ -30,7 +30,7 @@ from replay.pipeline.forensic.past import Chosen, decided, past_job, past_reques
 from replay.pipeline.log import opened, require_known, set_variables
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.period import period, sql_time
-from replay.pipeline.project.focus import WILDCARDS, is_part, names_of, resolve_policy_names
+from replay.pipeline.project.focus import WILDCARDS, contains_name, names_of, resolve_policy_names
 from replay.pipeline.replay.redaction import redactor_of, store_redactors
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.shard import WorkspacePlaces, places_of
@@ -116,7 +116,7 @@ def _with_known_policy(store: Store, question: LookupFilter, manifests: Manifest
     set_variables(store, [("kind", "policy")])
     sets = [each for each in (manifests.current, manifests.candidate) if each is not None]
     names = {*store.query("log_names")["name"].to_list(), *(name for each in sets for name in names_of(each))}
-    if name in names or not is_part(name, names):
+    if name in names or not contains_name(name, names):
         return question
     (full_name,) = resolve_policy_names(name, names)
     return replace(question, policy=full_name)
@@ -196,7 +196,7 @@ def _silence(store: Store) -> tuple[str, ...]:
 def _workload(row: dict[str, Any], body: JSON | None, owners: Owners) -> str:
     kind = str((body or {}).get("kind") or "")
     group, _ = split_api_version(str((body or {}).get("apiVersion") or ""))
-    about = About(
+    about = RequestTarget(
         row["namespace"], kind, row["resource"], row["subresource"], row["object_name"], row["api_group"], group
     )
     return owning(body, about, owners)

@@ -122,7 +122,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
         # What is unknown of the body cannot be compared.
         operations = [each for each in diff(body.value, stored) if not _is_below(tokens(each["path"]), holes)]
         decision = self._decision(exchange, request, body)
-        home = self.job.server.where(request.record).policies
+        home = self.job.server.workspaces_of(request.record).policies
         claims = [*_webhook_claims(request.record, home), *_policy_claims(decision, stored, attributions, home)]
         claims += self._server_claims(write, body, operations)
         claims += _shard_claims(request.record, body.value, stored)
@@ -194,7 +194,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
             record.seq,
             record.audit_id,
             attributes.operation,
-            in_workspace(self.job.server.where(record).workspace, attributes.namespace),
+            in_workspace(self.job.server.workspaces_of(record).workspace, attributes.namespace),
             attributes.name,
             record.user.username,
             shown if who[0] is not Actor.SERVER else (),

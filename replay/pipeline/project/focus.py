@@ -24,7 +24,7 @@ from replay.kube.admissionregistration import ManifestSet
 from replay.kube.engine_policy import engine_policies
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.log import NEAR, require_known
+from replay.pipeline.log import MOST_SUGGESTIONS, require_known
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Focus
 from replay.pipeline.period import period, sql_time
@@ -51,11 +51,11 @@ def resolve_policy_names(name: str, names: Collection[str], place: str = "--poli
         if matches:
             return matches
     holding: list[str] = []
-    for holding in _holding(name.removesuffix(_CUT).lower(), names):
+    for holding in _possible_names(name.removesuffix(_CUT).lower(), names):
         if len(holding) == 1:
             return set(holding)
-    near = holding or get_close_matches(name, sorted(names), n=NEAR, cutoff=0.4)
-    hint = f"; did you mean {' or '.join(f'`{each}`' for each in near[:NEAR])}?" if near else ""
+    near = holding or get_close_matches(name, sorted(names), n=MOST_SUGGESTIONS, cutoff=0.4)
+    hint = f"; did you mean {' or '.join(f'`{each}`' for each in near[:MOST_SUGGESTIONS])}?" if near else ""
     what = f"`{name}` is part of {len(holding)} names" if holding else f"the sets have no policy `{name}`"
     raise ReplayError(f"{what}{hint}", path=place)
 
@@ -67,12 +67,12 @@ def names_of(manifests: ManifestSet) -> Iterator[str]:
     yield from engine_policies(manifests.engine_objects)
 
 
-def is_part(name: str, names: Collection[str]) -> bool:
+def contains_name(name: str, names: Collection[str]) -> bool:
     """Return whether a known name contains a short one."""
-    return any(_holding(name.removesuffix(_CUT).lower(), names))
+    return any(_possible_names(name.removesuffix(_CUT).lower(), names))
 
 
-def _holding(name: str, names: Collection[str]) -> Iterator[list[str]]:
+def _possible_names(name: str, names: Collection[str]) -> Iterator[list[str]]:
     """Yield names that a short one may mean, from the narrowest to the widest reading."""
     if name:
         yield sorted(each for each in names if each.lower() == f"{name}{_STATIC}")
@@ -195,7 +195,7 @@ def within(store: Store, job: Job, focus: Focus) -> Job:
     return job if predicate is None else replace(job, within=predicate, predicate=both(job.predicate, predicate))
 
 
-def together(*predicates: Predicate | None) -> Predicate | None:
+def conjunction(*predicates: Predicate | None) -> Predicate | None:
     """Return the conjunction of predicates; None selects everything."""
     predicate: Predicate | None = None
     for each in predicates:

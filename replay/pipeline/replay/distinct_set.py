@@ -16,17 +16,17 @@ from replay.reconstruct.server.builtin import REPRODUCED
 
 
 def distinct_sets(
-    sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False, again: bool = False
+    sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False, mutates_again: bool = False
 ) -> Sets:
     """Return the parts of both sets that must run. `names` are webhooks and plugins with a source of answers.
 
     `with_plugins` keeps plugins that both sets configure alike. Their changes, which the log shows, are only made
-    `again` if that is set.
+    `mutates_again` if that is set.
     """
     own_sets = without_shared_webhooks(sets, names)
     if not with_plugins:
         return without_shared_plugins(own_sets, names)
-    return with_shared_plugins(own_sets, frozenset() if again else REPRODUCED)
+    return with_shared_plugins(own_sets, frozenset() if mutates_again else REPRODUCED)
 
 
 def only_named(manifests: ManifestSet, names: frozenset[str]) -> ManifestSet:

@@ -96,7 +96,7 @@ class Job(JobInputs, frozen=True, dict=True):
             redact=self.redact,
             gate=self.gate,
             owner_label=self.owner_label,
-            where=self.server.where,
+            workspaces_of=self.server.workspaces_of,
             alike=self.decided_alike,
             keep=partial(decide_and_keep, chain) if self.keeps_requests and isinstance(chain, Chain) else None,
         )

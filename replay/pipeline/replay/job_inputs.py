@@ -47,7 +47,7 @@ class JobInputs(Struct, frozen=True, dict=True):
     redact: bool = True
     owner_label: str = OWNER_LABEL
     clock_error: int = 0
-    began: int = 0
+    log_start: int = 0
     webhooks: WebhookAnswers = NO_WEBHOOK_ANSWERS
     lookups: Writes = field(default_factory=dict)
     revisions: tuple[tuple[int, int, int], ...] = ()
@@ -58,7 +58,7 @@ class JobInputs(Struct, frozen=True, dict=True):
     """Selection among the requests of `predicate`, None for all."""
     with_plugins: bool = False
     """A flag that built-in plugins run that both sets configure alike."""
-    again: bool = False
+    mutates_again: bool = False
     """A flag that plugins that both sets configure alike mutate objects again, although the log shows their mutations.
     """
     entries: Entries = field(default_factory=dict)
@@ -92,4 +92,6 @@ class JobInputs(Struct, frozen=True, dict=True):
     @cached_property
     def distinct_sets(self) -> Sets:
         """Both sets without the webhooks that both call alike and that have no source of answers."""
-        return distinct_sets(self.sets, self.webhooks.names, with_plugins=self.with_plugins, again=self.again)
+        return distinct_sets(
+            self.sets, self.webhooks.names, with_plugins=self.with_plugins, mutates_again=self.mutates_again
+        )

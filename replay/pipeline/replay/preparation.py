@@ -64,7 +64,7 @@ def with_history(store: Store, job: Job, *, is_gated: bool = False) -> Job:
     ready = replace(
         job,
         lookups=lookups,
-        began=began_of(store),
+        log_start=first_request_time(store),
         revisions=revisions(store, job),
         deletions=tuple(store.answer("collection_deletions")),
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
@@ -86,9 +86,9 @@ def with_ledger(store: Store, job: Job) -> Job:
         job.distinct_sets,
         job.cluster,
         job.request_adapter,
-        begin=job.began,
+        begin=job.log_start,
         gate=job.gate,
-        is_whole=job.trust.is_whole,
+        is_whole=job.trust.is_complete,
     )
     entries = {} if ledger is None else entries_of(store, ledger, job.reconstructor, job.cluster)
     decided = DecidedRequests() if ledger is None else ledger.decided
@@ -106,13 +106,13 @@ def _shown_classes(store: Store, job: Job) -> tuple[ShownClass, ...]:
     Pod bodies are read only if the cluster does not show the default PriorityClass.
     """
     rows = store.answer("default_classes")
-    earliest = job.began - job.clock_error
+    earliest = job.log_start - job.clock_error
     if not job.cluster.is_settled(PRIORITY_CLASS, earliest):
         rows = [*rows, *store.answer("default_priority")]
     return tuple((row[0], row[1], row[2], row[3]) for row in rows)
 
 
-def began_of(store: Store) -> int:
+def first_request_time(store: Store) -> int:
     """Return when the first request was received, in microseconds; 0 without requests."""
     ((first, *_),) = store.answer("log_facts")
     return int(first or 0)
@@ -193,4 +193,4 @@ def _trust(store: Store, error: int) -> Trust:
         breaks_in_time = (Break(ObjectRef(*about), start, end) for *about, start, end in replacements)
         evidence.explain(breaks_in_time, CollectionDeletions(rows, error))
     trust = evidence.trust()
-    return Trust(trust.distrusted, is_whole=False) if error > MOST_TRUSTED else trust
+    return Trust(trust.distrusted, is_complete=False) if error > MOST_TRUSTED else trust

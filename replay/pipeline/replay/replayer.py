@@ -22,7 +22,7 @@ from replay.compare.subject import OWNER_LABEL, Owners, owner, owner_of, subject
 from replay.compare.summary import OutcomeFinding, Summary, finding
 from replay.identity import IdentityMap
 from replay.json import JSON
-from replay.kcp.binding import NOWHERE, DecidedIn
+from replay.kcp.binding import NO_WORKSPACE, DecidedIn
 from replay.kube.attributes import Basis, Operation
 from replay.kube.gvk import ObjectRef
 from replay.kube.lister import Lister
@@ -52,14 +52,14 @@ _OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deleteco
 STORING = frozenset({OutcomeKind.NEWLY_DENIED, OutcomeKind.NEWLY_ADMITTED, OutcomeKind.UNDETERMINED, *MUTATIONS})
 """The outcomes after which the candidate's API server may store something else."""
 
-Where = Callable[[RequestRecord], DecidedIn]
+WorkspacesOf = Callable[[RequestRecord], DecidedIn]
 """A function that returns the workspaces in which a request is decided."""
 
 
 def outside_kcp(record: RequestRecord) -> DecidedIn:
     """Return the place of a request outside kcp."""
     del record
-    return NOWHERE
+    return NO_WORKSPACE
 
 
 Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
@@ -149,7 +149,7 @@ class Replayer(Struct, frozen=True, dict=True):
     redact: bool = True
     gate: Gate = OPEN
     owner_label: str = OWNER_LABEL
-    where: Where = outside_kcp
+    workspaces_of: WorkspacesOf = outside_kcp
     alike: frozenset[str] = frozenset()
     """The policies and plugins that decide about equal requests alike in both sets."""
     keep: Keep | None = None
@@ -242,7 +242,7 @@ class Replayer(Struct, frozen=True, dict=True):
             basis=UNREAD,
             current=current,
             candidate=candidate,
-            decided_in=self.where(record),
+            decided_in=self.workspaces_of(record),
         )
 
     def _decided(self, request: ReplayRequest, part: PartOutcomes) -> tuple[Sequence[Decision], ClassOutcomes]:
@@ -373,7 +373,7 @@ class Replayer(Struct, frozen=True, dict=True):
             candidate=candidate,
             workload=workload(attributes, self.owners) if is_found else "",
             owner=self._owner(request) if is_found else "",
-            decided_in=self.where(record),
+            decided_in=self.workspaces_of(record),
         )
 
     def _owner(self, request: ReplayRequest) -> str:

@@ -21,7 +21,7 @@ from replay.authorization.chains import Chains, policy_authorizer, view_of_set
 from replay.cellib.version import KubernetesVersion
 from replay.compare.presence import Name, TimedChain, best_shown, without
 from replay.errors import ReplayError
-from replay.kcp.binding import NOWHERE, DecidedIn
+from replay.kcp.binding import NO_WORKSPACE, DecidedIn
 from replay.kcp.shard.chain import ShardChain
 from replay.kcp.shard.cluster import ShardCluster
 from replay.kcp.shard.planned import Workspaces
@@ -104,10 +104,10 @@ class Server:
         """The candidate's policies with an empty baseline."""
         return self.chain_of(_without_baseline(self._job.distinct_sets))
 
-    def where(self, record: RequestRecord) -> DecidedIn:
+    def workspaces_of(self, record: RequestRecord) -> DecidedIn:
         """Return the kcp workspaces of a request, none outside kcp."""
         del record
-        return NOWHERE
+        return NO_WORKSPACE
 
     def decisions(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
         """Return both sets' decisions about a request of the log, with the objects that were in force at its time."""
@@ -120,7 +120,7 @@ class Server:
 
     def mutations(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
         """Return the mutating decisions of both sets about a request that did not pass the mutating phase."""
-        if request.otherwise is not None:
+        if request.alternative is not None:
             return self.decisions(request, lister)
         backends = self._job.webhooks.backends(request)
         return self._last_chain(lister).mutated(request.before_mutation, request.attributes, lister, backends)
@@ -157,7 +157,7 @@ class Server:
         if job.authorizers is None:
             return RBACAuthorizer
         sides, answers = job.authorizers.sides, job.authorizers.answers
-        return policy_authorizer(Chains(self.cluster, sides, answers, job.versions, began=job.began))
+        return policy_authorizer(Chains(self.cluster, sides, answers, job.versions, log_start=job.log_start))
 
     def _versions_of(self, sets: Sequence[ManifestSet]) -> Sequence[KubernetesVersion]:
         """Return the minors of the servers of sets: the baseline, then candidates."""
@@ -213,7 +213,7 @@ class ChangingServer(Server):
         """Return the parts of both sets that run while some objects do not exist."""
         job = self._job
         sets = without(job.sets, names) if names else job.sets
-        return distinct_sets(sets, job.webhooks.names, with_plugins=job.with_plugins, again=job.again)
+        return distinct_sets(sets, job.webhooks.names, with_plugins=job.with_plugins, mutates_again=job.mutates_again)
 
     def decisions(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
         """See `Server.decisions`. The event shows which objects were in force while they were written."""
@@ -275,9 +275,9 @@ class Shard(Server):
 
         return ShardChain(self.cluster, self._workspaces, job.versions, distinct, policy_names(job.distinct_sets[0]))
 
-    def where(self, record: RequestRecord) -> DecidedIn:
-        """See `Server.where`."""
-        return self.chain.where(record)
+    def workspaces_of(self, record: RequestRecord) -> DecidedIn:
+        """See `Server.workspaces_of`."""
+        return self.chain.workspaces_of(record)
 
     def decisions(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
         """See `Server.decisions`."""

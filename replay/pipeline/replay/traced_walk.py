@@ -105,7 +105,7 @@ class Tracer:
         self.judge = replace(
             judge,
             backends=self._backends,
-            asks=self._asks,
+            may_match=self._may_match,
             consults=self._consults,
             reads_places=self._reads_places,
         )
@@ -130,7 +130,7 @@ class Tracer:
         return self._noted(request, lister, is_candidate_only=False)
 
     def _decide_candidate(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
-        return self._noted(replace(request, otherwise=None), lister, is_candidate_only=True)
+        return self._noted(replace(request, alternative=None), lister, is_candidate_only=True)
 
     def _noted(self, request: ReplayRequest, lister: Lister, *, is_candidate_only: bool) -> Sequence[Decision]:
         self._decided.add(_columns(request.record))
@@ -159,8 +159,8 @@ class Tracer:
         self._decided.add(_columns(request.record))
         return self._judge.backends(request)
 
-    def _asks(self, record: Classed) -> bool:
-        answer = self._judge.asks(record)
+    def _may_match(self, record: Classed) -> bool:
+        answer = self._judge.may_match(record)
         self._answers.add(("asks", _columns(record), _NOWHERE, answer))
         return answer
 
@@ -204,7 +204,7 @@ def answer_of(judge: Judge, question: str, requests: Classed, places: frozenset[
     """Return a judge's answer to a question about a class without a decision."""
     match question:
         case "asks":
-            return judge.asks(requests)
+            return judge.may_match(requests)
         case "consults":
             return judge.consults(requests)
         case _:

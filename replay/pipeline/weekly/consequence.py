@@ -54,9 +54,9 @@ class Enforcement(Struct, frozen=True):
         manifests, folders = self.manifests, self.manifests.folders
         if folders is None:
             assert manifests.current is not None
-            return replace(manifests, candidate=bound_to_deny(manifests.current, self.trial[""]))
+            return replace(manifests, candidate=with_denying_bindings(manifests.current, self.trial[""]))
         trial_folders = {
-            path: _folder_bound_to_deny(folder, self.trial.get(path, frozenset()))
+            path: _folder_with_denying_bindings(folder, self.trial.get(path, frozenset()))
             for path, folder in (folders.current or {}).items()
         }
         return replace(
@@ -64,7 +64,7 @@ class Enforcement(Struct, frozen=True):
         )
 
 
-def worlds_of(
+def consequences_by_side(
     store: Store,
     worker_pools: Mapping[EffectSide, WorkerPool[Job]],
     divergence: Mapping[PeriodSide, Divergence],
@@ -77,7 +77,7 @@ def worlds_of(
     }
 
 
-def bound_to_deny(manifests: ManifestSet, names: Collection[str]) -> ManifestSet:
+def with_denying_bindings(manifests: ManifestSet, names: Collection[str]) -> ManifestSet:
     """Return the set with all bindings of some policies denying, and doing nothing else."""
     bindings = (
         replace(binding, validation_actions=("Deny",))
@@ -88,7 +88,7 @@ def bound_to_deny(manifests: ManifestSet, names: Collection[str]) -> ManifestSet
     return replace(manifests, validating_bindings=tuple(bindings))
 
 
-def _folder_bound_to_deny(folder: Folder, names: Collection[str]) -> Folder:
+def _folder_with_denying_bindings(folder: Folder, names: Collection[str]) -> Folder:
     def bound(obj: JSON) -> JSON:
         spec = obj.get("spec") or {}
         if obj.get("kind") != "ValidatingAdmissionPolicyBinding" or spec.get("policyName") not in names:

@@ -176,7 +176,7 @@ class WeeklyTask(Struct, frozen=True):
             if decision.undetermined:
                 part.undecided[position, side] += 1
                 if last:
-                    own = _home(job.server.where(record), side)
+                    own = _home(job.server.workspaces_of(record), side)
                     unknown = decision.undetermined
                     part.gaps.update(
                         {Gap(with_workspace([u.policy], own)[0], u.path, u.reason, u.fix) for u in unknown}
@@ -188,7 +188,7 @@ class WeeklyTask(Struct, frozen=True):
         attributes, record = request.attributes, request.record
         action, policy, message = effect_of.effect
         resource = str(attributes.resource.group_resource)
-        decided_in = job.server.where(record)
+        decided_in = job.server.workspaces_of(record)
         workspace, home = decided_in.workspace, _home(decided_in, effect_of.side)
         key = EffectKey(
             period=effect_of.period,
@@ -228,7 +228,7 @@ class WeeklyTask(Struct, frozen=True):
             divergence.add_finding(
                 record.seq, about, record.audit_id, job.replayer.ends(request, kind, (current, candidate))
             )
-        trial = self.enforcement.trial.get(job.server.where(record).policies)
+        trial = self.enforcement.trial.get(job.server.workspaces_of(record).policies)
         if trial and not current.denials and any(each.policy in trial for each in effects_of(current)):
             divergence = part.divergence.setdefault((position, EffectSide.CURRENT), Divergence())
             divergence.add_finding(record.seq, about, record.audit_id)

@@ -32,7 +32,7 @@ from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.workers import WorkerPool, prepare_workers, replay_parts
 from replay.pipeline.scan import scan_store
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.weekly.consequence import Enforcement, worlds_of
+from replay.pipeline.weekly.consequence import Enforcement, consequences_by_side
 from replay.pipeline.weekly.figures import ReadinessJob, Slot, figures_of
 from replay.pipeline.weekly.part import WeeklyPart, WeeklyTask
 from replay.pipeline.weekly.promotion import STATIC_SUFFIX, candidate_mutations
@@ -135,7 +135,7 @@ def _replayed(store: Store, job: Job, task: WeeklyTask, options: Options, progre
         for part in worker_pool.run(task, [store.part(number) for number in range(store.parts)], progress):
             part_sum.add(part)
         worker_pools = {EffectSide.CANDIDATE: worker_pool, EffectSide.CURRENT: trial}
-        part_sum.count_new_denials(worlds_of(store, worker_pools, part_sum.divergence, progress), task.step)
+        part_sum.count_new_denials(consequences_by_side(store, worker_pools, part_sum.divergence, progress), task.step)
     return part_sum
 
 
@@ -161,7 +161,7 @@ def _is_length(text: str) -> bool:
     return text.strip()[-1:].isalpha() and not text.strip().upper().endswith("Z")
 
 
-class _Before(NamedTuple):
+class _EarlierPeriod(NamedTuple):
     """The earlier period: its kept figures, or whether the store has its requests."""
 
     figures: Figures | None
@@ -169,7 +169,7 @@ class _Before(NamedTuple):
     label: str
 
 
-def _before(question: WeeklyQuestion, span: Period, period: Period) -> _Before:
+def _before(question: WeeklyQuestion, span: Period, period: Period) -> _EarlierPeriod:
     """Return the comparison: the named file, the store, or an earlier report."""
     if question.previous is not None:
         figures = read_figures(question.previous)
@@ -177,13 +177,13 @@ def _before(question: WeeklyQuestion, span: Period, period: Period) -> _Before:
             raise ReplayError(
                 "the earlier report is of no earlier period: name another file", path=str(question.previous)
             )
-        return _Before(figures, in_store=False, label=question.previous.name)
+        return _EarlierPeriod(figures, in_store=False, label=question.previous.name)
     if span.start <= period.previous.start + period.length // 20:
-        return _Before(None, in_store=True, label="the same log")
+        return _EarlierPeriod(None, in_store=True, label="the same log")
     path = kept_before(question.directory, period) if question.directory else None
     if path is not None:
-        return _Before(read_figures(path), in_store=False, label=path.name)
-    return _Before(None, in_store=False, label="")
+        return _EarlierPeriod(read_figures(path), in_store=False, label=path.name)
+    return _EarlierPeriod(None, in_store=False, label="")
 
 
 def _sides(manifests: Manifests) -> tuple[EffectSide, ...]:

@@ -17,7 +17,7 @@ from replay.kube.discovery import Discovery
 from replay.matching.coarse import Predicate
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Focus
-from replay.pipeline.project.focus import chosen, together
+from replay.pipeline.project.focus import chosen, conjunction
 from replay.pipeline.shard import SHARD_LOOKUPS, WorkspacePair, WorkspacePlaces, places_of
 from replay.reconstruct.cluster import Cluster
 
@@ -108,4 +108,6 @@ def scope_of(store: Store, manifests: Manifests, focus: Focus) -> ReportScope:
     store.prepare(f"set variable workspaces = {literal(logical_clusters)}")
     listed = ", ".join(literal(cluster) for cluster, _ in rows)
     asked_paths = frozenset(path for _, path in rows)
-    return replace(scope, workspaces=asked_paths, within=together(within, Predicate(f"(workspace in ({listed}))", ())))
+    return replace(
+        scope, workspaces=asked_paths, within=conjunction(within, Predicate(f"(workspace in ({listed}))", ()))
+    )

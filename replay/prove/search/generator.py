@@ -343,7 +343,7 @@ def _settled(
 
 def _settled_object(body: JSON, request: SymbolicRequest, skeletons: ValidSkeletons, base: JSON) -> JSON | None:
     """Return an object as a server writes it, or None if it refuses it."""
-    if (body is base or skeletons.is_own(body)) and _is_here(body, request):  # as it was: served and admissible
+    if (body is base or skeletons.is_own(body)) and _is_in_namespace(body, request):  # as it was: served and admissible
         return body
     kind = request.target.kind
     served = skeletons.as_served(kind, _identified(body, request), base) if isinstance(body, dict) else None
@@ -351,7 +351,7 @@ def _settled_object(body: JSON, request: SymbolicRequest, skeletons: ValidSkelet
     return served if is_good else None
 
 
-def _is_here(body: JSON, request: SymbolicRequest) -> bool:
+def _is_in_namespace(body: JSON, request: SymbolicRequest) -> bool:
     """Return whether an object is in the namespace of the request, or the request has none."""
     return not request.target.namespaced or (body.get("metadata") or {}).get("namespace") == request.namespace
 

@@ -117,7 +117,7 @@ class ProofState(Struct):
                     direction.reason = "a request outside the bound shows it"
                 direction.witness, direction.is_excluded = request, False
 
-    def elsewhere(self) -> ProofState:
+    def for_part(self) -> ProofState:
         """Return a state for a part of the requests. Findings stay."""
         return ProofState(replace(self.stricter), replace(self.looser), self.bound)
 

@@ -40,7 +40,7 @@ from replay.kube.quantity import QuantityError, parse_quantity
 
 _MOST_REPEATS = 3
 _SEED = 20
-_PLEASANT = "ax1-"
+_READABLE_CHARACTERS = "ax1-"
 
 
 def samples_of_pattern(pattern: str, most: int) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _character(ranges: Ranges, chooser: random.Random) -> str:
     """Return one of several characters, preferably a common one."""
     # A large class, such as `.`, has mostly characters that nobody reads.
     if sum(high - low + 1 for low, high in ranges) > 1000:
-        usual = [each for each in _PLEASANT if any(low <= ord(each) <= high for low, high in ranges)]
+        usual = [each for each in _READABLE_CHARACTERS if any(low <= ord(each) <= high for low, high in ranges)]
         if usual:
             return chooser.choice(usual)
     return chr(chooser.randint(*chooser.choice(ranges))) if ranges else ""
@@ -149,7 +149,7 @@ class InterestingValues(Struct):
 
     def add_text(self, text: str, fields: Iterable[str] = ()) -> None:
         """Add a text, and similar texts."""
-        for each in _around(text):
+        for each in _neighbouring_texts(text):
             self.texts[each] = None
             for name in fields:
                 self.by_field.setdefault(name, {})[each] = None
@@ -166,7 +166,7 @@ def segments(path: str) -> PathSteps:
     return tuple(name or (json.loads(quoted) if quoted else ANY) for name, quoted in names)
 
 
-def _around(text: str) -> Iterator[str]:
+def _neighbouring_texts(text: str) -> Iterator[str]:
     yield text
     if len(text) > 300:
         return

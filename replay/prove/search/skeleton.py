@@ -207,7 +207,7 @@ def builtin_skeletons() -> ValidSkeletons:
 
 
 _HANDLERS = frozenset({"exec", "httpGet", "tcpSocket", "grpc", "sleep"})
-_BESIDE: Mapping[str, frozenset[str]] = {"Volume": frozenset({"name"})}
+_OUTSIDE_UNION: Mapping[str, frozenset[str]] = {"Volume": frozenset({"name"})}
 """Types of which every field except these is a member of the union."""
 _MEMBERS: Mapping[str, frozenset[str]] = {
     "Probe": _HANDLERS,
@@ -224,7 +224,7 @@ def members_of(schema: Schema | None) -> frozenset[str]:
     if schema is None:
         return frozenset()
     name = schema.name.rpartition(".")[2]
-    beside = _BESIDE.get(name)
+    beside = _OUTSIDE_UNION.get(name)
     return _MEMBERS.get(name, frozenset()) if beside is None else frozenset(schema.fields) - beside
 
 

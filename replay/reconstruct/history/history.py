@@ -271,7 +271,7 @@ class History:
         for place in places:
             if place < 0:
                 continue
-            after = self._spared(place) or self.after(place)
+            after = self._surviving(place) or self.after(place)
             if isinstance(after, Missing) or after.value is not None:
                 states.append(after)
             elif self.effects[place].kind is EffectKind.EVICTION:
@@ -286,7 +286,7 @@ class History:
             else Known(None, Basis.RECORDED)
         )
 
-    def _spared(self, place: int) -> Known | None:
+    def _surviving(self, place: int) -> Known | None:
         """Return the state after collection deletions that did not remove the object.
 
         It is None after other effects or if unknown. Only the deletion itself may have changed it: its deletion fields

@@ -89,7 +89,7 @@ class Server:
         resource = GroupResource(record.api_group, record.resource)
         if record.verb != "delete" and touches_immutable(resource, record.verb, record.subresource, state.touched):
             return False
-        return not self._judge.asks(record) or not self._judge.reads_places(record, state.touched)
+        return not self._judge.may_match(record) or not self._judge.reads_places(record, state.touched)
 
     def _is_alike(self, step: WorldStep, state: State) -> bool:
         """Return whether a write that succeeded gets the same decision as on the log's object."""
@@ -132,7 +132,7 @@ class Server:
         if isinstance(state, Known) and is_being_deleted(state):
             return False
         is_compared = has_immutable(step.exchange.resource.group_resource, record.verb, record.subresource)
-        return not is_compared and not self._judge.asks(record)
+        return not is_compared and not self._judge.may_match(record)
 
     def _after_later(self, step: WorldStep, state: State, touched: frozenset[Place] | None = None) -> DeferredObject:
         """Return the object after an admitted write, computed on demand."""
@@ -284,7 +284,7 @@ class Server:
             return
         # If no policy or webhook may match, the deletion is admitted, and its request need not be rebuilt.
         decision = ADMITTED
-        if self._judge.asks(step.record):
+        if self._judge.may_match(step.record):
             request = self._adapter.deletion(step.exchange, here)
             decision = self._judge.decide_adapted(step.in_namespace(request), step.lister)
         prior = here

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.pipeline.fleet import order
-from replay.pipeline.fleet.order import OrderingExecutor, WorkOrder, leave, require_same, work
+from replay.pipeline.fleet.order import OrderingExecutor, WorkOrder, execute_order, remove_worker_files, require_same
 from replay.pipeline.fleet.parcels import Parcels, new_run
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
@@ -38,15 +38,15 @@ class OneByOne:
         asked = new_run(store.storage.location)
         own = self._stack.enter_context(scratch()).resolve()
         storage = opened(asked.location, self._stack)
-        self._stack.callback(leave, asked)
+        self._stack.callback(remove_worker_files, asked)
         return OrderingExecutor(self._submit, lambda error: error, Parcels(storage, asked, own, store.segments), asked)
 
     def _submit(self, order: WorkOrder) -> Future[str]:
         future: Future[str] = Future()
         self.orders.append(order)
         try:
-            work(order)
-            future.set_result(work(order))
+            execute_order(order)
+            future.set_result(execute_order(order))
         except Exception as error:  # noqa: BLE001 - as every executor does
             future.set_exception(error)
         return future
@@ -137,8 +137,8 @@ def test_a_store_that_a_worker_does_not_see(tmp_path: Path) -> None:
     with pytest.raises(
         ReplayError, match=r"nowhere: worker \S+ does not see it: keep the store on a file system of all"
     ):
-        work(mine)
-    leave(mine.run)
+        execute_order(mine)
+    remove_worker_files(mine.run)
 
 
 def test_another_replay() -> None:

@@ -13,10 +13,10 @@ from tests.support.interchange import gitlab_issues, junit_cases, sarif_results
 ODD = 'a "b" <c> & %0A,:\n\u202e\x00\udc80'
 DENIED = Annotation("newly-denied", FindingLevel.ERROR, "3 requests", "p.static.k8s.io", "next/vap/p q.yaml", 4, 2)
 MUTATED = replace(DENIED, rule="newly-mutated", level=FindingLevel.WARNING, message="1 request", column=0)
-NOWHERE = Annotation("undecided", FindingLevel.NOTE, ODD, ODD)
+NO_WORKSPACE = Annotation("undecided", FindingLevel.NOTE, ODD, ODD)
 ALL = Annotations(
     "replay run",
-    (DENIED, MUTATED, NOWHERE),
+    (DENIED, MUTATED, NO_WORKSPACE),
     {"newly-denied": FindingRule("newly-denied", "Denied", "Ask them.")},
     (("next/vap/q.yaml", "q"),),
 )
@@ -51,7 +51,7 @@ def test_sarif() -> None:
 
 
 def test_gitlab() -> None:
-    found = gitlab_issues(ANNOTATED["gitlab"](replace(ALL, findings=(replace(DENIED, path="p.yaml"), NOWHERE))))
+    found = gitlab_issues(ANNOTATED["gitlab"](replace(ALL, findings=(replace(DENIED, path="p.yaml"), NO_WORKSPACE))))
     assert [(each.severity, each.location.path, each.location.lines.begin) for each in found] == [
         ("major", "p.yaml", 4),
         ("info", "cluster", 1),
