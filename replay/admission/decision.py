@@ -82,6 +82,17 @@ class WebhookCall(Struct, frozen=True):
     answer: str = ""
 
 
+class Triggered(Struct, frozen=True):
+    """Work of an engine's policy after an admitted request, as `makes Secret a/b afterwards`. It decides nothing.
+
+    `unknown` says why the work is not known.
+    """
+
+    policy: str
+    work: str = ""
+    unknown: str = ""
+
+
 class Decision(Struct, frozen=True):
     """Decision of one manifest set about one request, in the server's order.
 
@@ -99,5 +110,6 @@ class Decision(Struct, frozen=True):
     undetermined: tuple[Undetermined, ...] = ()
     mutated: tuple[Mutated, ...] = ()
     webhooks: tuple[WebhookCall, ...] = ()
+    triggered: tuple[Triggered, ...] = ()
     caused_by_mutation: tuple[Denial, ...] = ()
     healed_by_mutation: tuple[Denial, ...] = ()

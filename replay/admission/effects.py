@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from replay.admission.conversion import Object
-from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict, WebhookCall
+from replay.admission.decision import Decision, Denial, Mutated, Triggered, Undetermined, Verdict, WebhookCall
 from replay.admission.partial_patch import is_same, known_part
 from replay.json import JSON
 from replay.kube.attributes import Missing
@@ -68,13 +68,14 @@ class Effects(Struct):
     undetermined: list[Undetermined] = field(default_factory=list)
     mutated: list[Mutated] = field(default_factory=list)
     calls: list[WebhookCall] = field(default_factory=list)
+    triggered: list[Triggered] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     audit_annotations: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """Return whether the plugin had no effect."""
-        said = self.calls or self.denials or self.undetermined or self.mutated or self.warnings
+        said = self.calls or self.denials or self.undetermined or self.mutated or self.triggered or self.warnings
         return not (said or self.audit_annotations)
 
     def decision(self) -> Decision:
@@ -89,6 +90,7 @@ class Effects(Struct):
             undetermined=tuple(self.undetermined),
             mutated=tuple(self.mutated),
             webhooks=tuple(self.calls),
+            triggered=() if self.denials else tuple(self.triggered),
         )
 
 
@@ -103,6 +105,7 @@ def joined(parts: Sequence[Decision], patch: Patch) -> Decision:
         all_effects.undetermined += part.undetermined
         all_effects.mutated += part.mutated
         all_effects.calls += part.webhooks
+        all_effects.triggered += part.triggered
         all_effects.warnings += part.warnings
         all_effects.audit_annotations.update(part.audit_annotations)
         caused += part.caused_by_mutation
@@ -117,6 +120,7 @@ def joined(parts: Sequence[Decision], patch: Patch) -> Decision:
         undetermined=tuple(dict.fromkeys(all_effects.undetermined)),
         mutated=tuple(all_effects.mutated),
         webhooks=tuple(all_effects.calls),
+        triggered=() if all_effects.denials else tuple(dict.fromkeys(all_effects.triggered)),
         caused_by_mutation=tuple(caused),
         healed_by_mutation=tuple(healed),
     )

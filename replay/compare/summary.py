@@ -122,6 +122,8 @@ def _plain(value: JSON) -> JSON:
 
 MAX_EXAMPLES = 3
 MAX_MESSAGES = 200
+MAX_WORK = 1000
+MORE_WORK = "makes or changes more objects afterwards"
 MICROSECONDS = 1_000_000
 _MINUTE = 60 * MICROSECONDS
 
@@ -213,6 +215,15 @@ class Gap(NamedTuple):
     fix: str
 
 
+class TriggeredWork(NamedTuple):
+    """Work that a set's policy does after requests. `unknown` says why it is not known."""
+
+    side: str
+    policy: str
+    work: str
+    unknown: str
+
+
 class Summary(Tally):
     """All counts about outcomes.
 
@@ -233,6 +244,7 @@ class Summary(Tally):
     timeline: Counter[tuple[int, OutcomeKind, str]] = field(default_factory=Counter)
     webhooks: Counter[CallChange] = field(default_factory=Counter)
     call_failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    triggered: Counter[TriggeredWork] = field(default_factory=Counter)
     failed_calls: Counter[FailedCall] = field(default_factory=Counter)
     """The calls that fail under the candidate, by minute."""
     chains: dict[MutationConsequence, Cell] = field(default_factory=dict)
@@ -253,12 +265,23 @@ class Summary(Tally):
             self._count_gaps(outcome)
         if outcome.current.webhooks or outcome.candidate.webhooks:
             self._count_calls(outcome)
+        if outcome.current.triggered or outcome.candidate.triggered:
+            self._count_triggered(outcome)
 
     def _count_gaps(self, outcome: Outcome) -> None:
         for name, decision in (("current", outcome.current), ("candidate", outcome.candidate)):
             # A set, because several bindings may lack the same input for one request.
             for gap in {Gap(u.policy, u.path, u.reason, u.fix) for u in decision.undetermined}:
                 self.gaps[name, gap] += 1
+
+    def _count_triggered(self, outcome: Outcome) -> None:
+        for side, decision in (("current", outcome.current), ("candidate", outcome.candidate)):
+            for each in decision.triggered:
+                work = TriggeredWork(side, each.policy, each.work, each.unknown)
+                # Work names objects. The limit keeps a summary small.
+                if work not in self.triggered and len(self.triggered) >= MAX_WORK:
+                    work = work._replace(work=MORE_WORK)
+                self.triggered[work] += 1
 
     def _count_calls(self, outcome: Outcome) -> None:
         self.webhooks.update(call_changes(outcome.current, outcome.candidate))
@@ -281,6 +304,7 @@ class Summary(Tally):
         _discount(self.basis, other.basis)
         _discount(self.gaps, other.gaps)
         _discount(self.webhooks, other.webhooks)
+        _discount(self.triggered, other.triggered)
         _discount(self.failed_calls, other.failed_calls)
 
     def count_unchanged(self, number: int, bases: Iterable[tuple[str, str]] = ()) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
 
+from replay.admission.decision import Triggered
 from replay.admission.explain.explanation import BindingExplanation, PolicyExplanation
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
@@ -31,11 +32,11 @@ from replay.kyverno.explain import explained_cel, explained_generation, explaine
 from replay.kyverno.looked_up import LookedUpLister
 from replay.kyverno.naming import is_webhook_of_kyverno, rule_name
 from replay.kyverno.policy_set import KyvernoPolicies
-from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.match import Requester
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import ERROR, FAIL, PASS, GoPanicError, UndeterminedError
 from replay.kyverno.rules.webhook import RuleAnswer, RulePolicy, RuleWebhook
+from replay.kyverno.triggered import is_dry_run, work_of_generating, work_of_mutating, work_of_rules
 
 _NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")
 _OWN_KINDS: Final = frozenset(
@@ -108,7 +109,8 @@ class KyvernoBackend:
             answer = self._answered(webhook, phase, request)
             # A patch would also have to apply to the unknown parts.
             return None if isinstance(answer, WebhookAnswer) and answer.patch else answer
-        return self._unless_excluded(request, lambda: self._answer_if_partly_known(webhook, phase, request))
+        known = self._unless_excluded(request, lambda: self._answer_if_partly_known(webhook, phase, request))
+        return None if known is None else self._with_work(webhook, phase, request, known)
 
     def _answer_if_partly_known(
         self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]
@@ -155,7 +157,46 @@ class KyvernoBackend:
     def _answered(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer | Missing:
         decide = self._by_rules if _is_of_rules(webhook) else self._by_cel
         answer = self._unless_excluded(request, lambda: decide(webhook, phase, request))
-        return Missing("webhook", "the policies are not known") if answer is None else answer
+        if answer is None:
+            return Missing("webhook", "the policies are not known")
+        return self._with_work(webhook, phase, request, answer)
+
+    def _with_work(
+        self, webhook: Webhook, phase: Phase, request: Mapping[str, Any], answer: WebhookAnswer | Missing
+    ) -> WebhookAnswer | Missing:
+        """Return an answer with what the webhook's policies make or change after the request."""
+        is_silent = isinstance(answer, Missing) or not (answer.allowed or answer.unknown)
+        if is_silent or not self._kyverno.triggers or is_dry_run(request) or self._is_excluded(request):
+            return answer
+        work = self._kyverno.moment.begin(self._lister, lambda: tuple(self._work(webhook, phase, request)))
+        return replace(answer, triggered=work) if work else answer
+
+    def _work(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> Iterator[Triggered]:
+        if _is_of_rules(webhook):
+            if phase == "validating":
+                yield from self._work_of_rules(webhook, request)
+            return
+        policies, namespace = self._cel_policies(webhook, request)
+        cel_request = self._cel_request({**request, "dryRun": False})
+        works = work_of_mutating if phase == "mutating" else work_of_generating
+        asked: Sequence[Any] = policies.mutating if phase == "mutating" else policies.generating
+        own = [each for each in asked if each.namespace == namespace]
+        for each in works(own, cel_request, self._reader):
+            yield Triggered(self._name_of_cel(each.policy.namespace, each.policy.name), each.work, each.unknown)
+
+    def _work_of_rules(self, webhook: Webhook, request: Mapping[str, Any]) -> Iterator[Triggered]:
+        rules = self._rules(webhook)
+        bare = {**request, "object": None, "oldObject": None, "options": None}
+
+        def known(policies: Sequence[RulePolicy]) -> Request:
+            parts = self._kyverno.texts.of(policies).known_parts(request)
+            if isinstance(parts, Missing):
+                raise UndeterminedError(f"{parts.path}: {parts.reason}")
+            return self._request({**request, **parts})
+
+        for each in work_of_rules(rules.engine, rules.is_for(self._request(bare), ("generate", "mutate")), known):
+            name = rule_name(each.policy.policy, each.rule) if each.rule else policy_name(each.policy.policy)
+            yield Triggered(name, each.work or (f"makes nothing: {each.error}" if each.error else ""), each.unknown)
 
     def _unless_excluded(
         self, request: Mapping[str, Any], decide: Callable[[], WebhookAnswer | Missing | None]
@@ -263,9 +304,7 @@ class KyvernoBackend:
         if _is_of_rules(webhook):
             return tuple(explained_rules(self._rules(webhook), self._request(request), mutates=mutates))
         policies, namespace = self._cel_policies(webhook, request)
-        # Each request is shown to webhooks as a dry run; whether it was one, its options say.
-        was_dry = bool(as_map(request.get("options")).get("dryRun"))
-        cel_request = self._cel_request({**request, "dryRun": was_dry})
+        cel_request = self._cel_request({**request, "dryRun": is_dry_run(request)})
         asked: list[CELPolicy] = [*policies.validating, *policies.generating]
         if mutates:
             asked = [*policies.mutating]

@@ -30,8 +30,9 @@ from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.request import Request
-from replay.kyverno.rules.response import ERROR, PASS, GoPanicError, UndeterminedError
+from replay.kyverno.rules.response import GoPanicError, UndeterminedError
 from replay.kyverno.rules.webhook import RuleAnswer, RulePolicy, RuleWebhook, shown_rules
+from replay.kyverno.triggered import work_of_mutating, work_of_rules
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.documents import Unreadable, split_documents
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
@@ -97,8 +98,8 @@ class _Decider:
             *(f"failed to validate resource ({text})" for text in refusals if text is not None),
             *self._cel.refused,
         ]
-        reader = OfflineReader(self._lister, self._discovery, self._cluster.global_entry)
-        self._cel_webhook = CELWebhook(self._cel, reader, ObjectPatchers(Schemas(crds)))
+        self._reader = OfflineReader(self._lister, self._discovery, self._cluster.global_entry)
+        self._cel_webhook = CELWebhook(self._cel, self._reader, ObjectPatchers(Schemas(crds)))
 
     def line(self, case: PhaseRequests) -> dict[str, JSON]:
         """Return the result line of a case."""
@@ -137,18 +138,12 @@ class _Decider:
 
     def _triggered(self, webhook: RuleWebhook, request: Mapping[str, Any]) -> Iterator[dict[str, JSON]]:
         """Yield the rules that make or change other objects after a request, with what they do. They decide nothing."""
-        for policy in self._policies_for(webhook, request, "generate", "mutate"):
-            if not policy.triggers:
-                continue
-            try:
-                response = webhook.engine.trigger(policy.policy, self._known(request, [policy]))
-            except (UndeterminedError, GoPanicError) as error:
-                yield {"policy": policy.name, "undetermined": str(error)}
-                continue
-            for rule in response.rules:
-                if rule.status in (PASS, ERROR):
-                    key = "effect" if rule.status == PASS else "error"
-                    yield {"policy": policy.name, "rule": rule.name, key: rule.message}
+        if request.get("dryRun"):
+            return
+        asked = self._policies_for(webhook, request, "generate", "mutate")
+        for each in work_of_rules(webhook.engine, asked, lambda policies: self._known(request, policies)):
+            texts = {"rule": each.rule, "effect": each.work, "error": each.error, "undetermined": each.unknown}
+            yield {"policy": each.policy.name} | {name: text for name, text in texts.items() if text}
 
     def _by_cel(self, case: PhaseRequests) -> dict[str, JSON]:
         """Return the answers of cluster-wide CEL policies.
@@ -171,9 +166,19 @@ class _Decider:
                 phase["namespaced"] = _cel_phase(decided(own, request.namespace))
             if results:
                 phase["results"] = list(map(_cel_result, results))
-        if case.validating is not None and (made := webhook.generated(self._cel_request(case.validating))):
-            phases["generate"] = list(map(_generation, made))
+        if triggered := list(self._triggered_in_cel(case)):
+            phases["generate"] = triggered
         return phases
+
+    def _triggered_in_cel(self, case: PhaseRequests) -> Iterator[dict[str, JSON]]:
+        """Yield the CEL policies that make or change other objects after a request, with what they do."""
+        if case.validating is not None:
+            yield from map(_generation, self._cel_webhook.generated(self._cel_request(case.validating)))
+        if case.mutating is not None and not case.mutating.get("dryRun"):
+            request = self._cel_request(case.mutating)
+            for each in work_of_mutating(self._cel.mutating, request, self._reader):
+                key, text = ("undetermined", each.unknown) if each.unknown else ("effect", each.work)
+                yield {"policy": each.policy.name, key: text}
 
     def _cel_request(self, request: Mapping[str, Any]) -> CELRequest:
         name = str(request.get("namespace") or "")

@@ -88,16 +88,7 @@ def _outcome(response: RuleResponse, *, fails: bool, enforces: bool) -> str:
 
 def explained_generation(made: Generation) -> BindingExplanation:
     """Return an explanation of the objects that a GeneratingPolicy would create after a request."""
-    if made.unknown:
-        return BindingExplanation("", outcome=f"creates objects afterwards, which are not known: {made.unknown}")
-    if made.error:
-        return BindingExplanation("", outcome=f"makes nothing: {made.error}")
-    names = [
-        f"{obj.get('kind')} {'/'.join(str(metadata[key]) for key in ('namespace', 'name') if metadata.get(key))}"
-        for obj in made.objects
-        for metadata in (as_map(obj.get("metadata")),)
-    ]
-    return BindingExplanation("", outcome=f"makes {', '.join(names) or 'nothing'} afterwards")
+    return BindingExplanation("", outcome=made.work)
 
 
 def explained_cel(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
@@ -96,26 +97,33 @@ class KyvernoPolicies:
             if refusal is not None
         ]
 
-    @property
-    def later(self) -> Sequence[str]:
-        """Sentences about rules and policies that make or change other objects after a request, or delete objects at times."""
-        triggered = [
+    @cached_property
+    def triggers(self) -> Sequence[str]:
+        """Names of rules and policies that make or change other objects after a request."""
+        names = [
             rule_name(policy, rule.get("name"))
             for policy in self.policies
             for rule in as_map(policy.get("spec")).get("rules") or ()
             if rule.get("generate") or as_map(rule.get("mutate")).get("targets") is not None
         ]
-        triggered += [policy_name(each) for each in self.cel_objects if is_cel_object(each, *GENERATING)]
+        names += [policy_name(each) for each in self.cel_objects if is_cel_object(each, *GENERATING)]
         changing = {each.name for each in self.cel.mutating if each.spec.mutates_existing}
-        triggered += [
+        names += [
             policy_name(each)
             for each in self.cel_objects
             if is_cel_object(each, *MUTATING) and each["metadata"]["name"] in changing
         ]
+        return names
+
+    @property
+    def later(self) -> Sequence[str]:
+        """Sentences about rules and policies that make or change other objects after a request, or delete objects at times."""
         texts = []
-        if triggered:
-            text = "other objects are made or changed after a request; `replay plugin kyverno` counts and lists these requests"
-            texts.append(f"{_some(triggered)}: {text}")
+        if self.triggers:
+            text = (
+                "other objects are made or changed after a request; `--full` counts the requests and lists the objects"
+            )
+            texts.append(f"{_some(self.triggers)}: {text}")
         if self._deleting:
             texts.append(f"{_some(self._deleting)}: objects are deleted at times, whatever is requested")
         return texts

@@ -142,6 +142,13 @@ def decision_value(decision: Decision, where: Mapping[str, str | None] = _NOWHER
             }
             for call in decision.webhooks
         ]
+    if decision.triggered:
+        value["triggered"] = [
+            {"policy": each.policy, "undetermined": each.unknown}
+            if each.unknown
+            else {"policy": each.policy, "work": each.work}
+            for each in decision.triggered
+        ]
     for name, denials in (
         ("causedByMutation", decision.caused_by_mutation),
         ("healedByMutation", decision.healed_by_mutation),

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
-from replay.admission.decision import Denial
+from replay.admission.decision import Denial, Triggered
 from replay.admission.request import user_info
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
 from replay.go.format import quote
@@ -39,7 +39,7 @@ class WebhookAnswer(Struct, frozen=True):
     `status` is the `metav1.Status` of a refusal. `patch` are the operations of a mutating webhook. `undecodable_patch`
     says why its patch is invalid, if that is the error. `is_late` says that the answer did not come in time. A policy
     engine in this process adds details: `policies` are those that refuse, `places` where in them. `unknown` are the
-    undetermined policies with their reasons, `mutated` the changes of each policy.
+    undetermined policies with their reasons, `mutated` the changes of each policy, and `triggered` what policies do later.
     """
 
     allowed: bool = False
@@ -54,6 +54,7 @@ class WebhookAnswer(Struct, frozen=True):
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unknown: tuple[tuple[str, Missing], ...] = ()
     mutated: tuple[tuple[str, tuple[JSON, ...]], ...] = ()
+    triggered: tuple[Triggered, ...] = ()
 
     @property
     def text(self) -> str:

@@ -72,6 +72,7 @@ def answered(effects: Effects, invocation: WebhookInvocation, answer: WebhookAns
     """Record the warnings and audit annotations of an answer."""
     name = invocation.hook.webhook.name
     effects.warnings.extend(answer.warnings)
+    effects.triggered.extend(answer.triggered)
     effects.audit_annotations.update({f"{name}/{key}": value for key, value in answer.audit_annotations.items()})
 
 
@@ -133,6 +134,7 @@ def _validated(invocation: WebhookInvocation, reply: WebhookAnswer | Missing, in
         return
     if reply.unknown:
         undecided(effects, invocation, "validating", reply)
+        effects.triggered.extend(reply.triggered)
         # These policies cannot undo what another one denies.
         if reply.policies:
             effects.denials += refusals(invocation, reply)

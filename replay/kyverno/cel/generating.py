@@ -19,6 +19,7 @@ from replay.kyverno.cel.evaluation import EvaluationError, PolicyInputs, compile
 from replay.kyverno.cel.library.context import Reader, generator_binding
 from replay.kyverno.cel.request import CELRequest, Constraints, MatchingError
 from replay.kyverno.cel.spec import GeneratingSpec, PolicyException, Spec, constraints_of, read_spec
+from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.response import UndeterminedError
 
 # ImageValidatingPolicy and its namespaced kind (`pkg/cel/policies/ivpol`): which requests they concern.
@@ -76,6 +77,20 @@ class Generation(Struct, frozen=True):
     objects: tuple[JSON, ...] = ()
     error: str = ""
     unknown: str = ""
+
+    @property
+    def work(self) -> str:
+        """What the policy makes, in words."""
+        if self.unknown:
+            return f"creates objects afterwards, which are not known: {self.unknown}"
+        if self.error:
+            return f"makes nothing: {self.error}"
+        names = [
+            f"{obj.get('kind')} {'/'.join(str(metadata[key]) for key in ('namespace', 'name') if metadata.get(key))}"
+            for obj in self.objects
+            for metadata in (as_map(obj.get("metadata")),)
+        ]
+        return f"makes {', '.join(names) or 'nothing'} afterwards"
 
 
 class GeneratingPolicy:

@@ -147,6 +147,20 @@ class MutatingPolicy:
         except (EvaluationError, MutationError, StatusError) as error:
             return MutationResult(rule_error("evaluation", "failed to evaluate policy", error))
 
+    def is_triggered(self, request: CELRequest, reader: Reader) -> bool:
+        """Return whether a request makes the policy change its existing target objects. An error is no trigger.
+
+        Raises UndeterminedError.
+        """
+        try:
+            matched = self._constraints.matches(request)
+            if isinstance(matched, Missing):
+                raise undetermined(matched)
+            inputs = PolicyInputs(self._compiler, request, reader, self.namespace, mutates=True)
+            return matched and inputs.match(self._conditions, ignores_errors=False)
+        except (MatchingError, EvaluationError):
+            return False
+
     def _mutated(self, request: CELRequest, reader: Reader, patchers: ObjectPatchers) -> MutationResult:
         inputs = PolicyInputs(self._compiler, request, reader, self.namespace, mutates=True)
         exempted = inputs.exempted(self._exceptions, ignores_errors=False)

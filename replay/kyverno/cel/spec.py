@@ -184,6 +184,13 @@ class MutatingSpec(Spec, frozen=True, rename="camel"):
         return targets is not None and bool(targets.resource_rules or targets.expression)
 
     @property
+    def target_names(self) -> str:
+        """The resources of its own target objects, in words."""
+        targets = self.target_match_constraints
+        names = [name for rule in (targets and targets.resource_rules) or () for name in rule.resources or ()]
+        return ", ".join(dict.fromkeys(names)) or "objects"
+
+    @property
     def is_applied_as_by_clients(self) -> bool:
         """Whether atomic lists and maps may be replaced, as in a server-side apply of a client."""
         return self.evaluation is not None and self.evaluation.use_server_side_apply is True

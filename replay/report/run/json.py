@@ -20,6 +20,7 @@ from replay.report.run.hits import hit_values
 from replay.report.run.mutations import chain_cells, mutation_groups
 from replay.report.run.proofs import proofs_summary
 from replay.report.run.report import cells_of
+from replay.report.run.triggered import triggered_json
 from replay.report.run.views import (
     by_kind,
     by_namespace,
@@ -109,6 +110,8 @@ def _members(result: RunResult) -> dict[str, Any]:
         "webhooks": _webhooks(result),
         "undetermined": _undetermined(result),
     }
+    if summary.triggered:
+        members["triggered"] = triggered_json(summary)
     if result.moved:
         members["bootstrapGap"] = bootstrap_gap_json(result)
     if result.outage is not None:

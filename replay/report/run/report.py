@@ -46,6 +46,7 @@ from replay.report.run.hits import hits_section
 from replay.report.run.mutations import mutation_sections
 from replay.report.run.proofs import proof_section
 from replay.report.run.summary import TITLE, determined_fact, lockout_fact, run_verdict, summary_tables
+from replay.report.run.triggered import triggered_section
 from replay.report.run.views import (
     CellItems,
     by_namespace,
@@ -240,6 +241,7 @@ def run_document(
         *mutation_sections(result.summary, rows, partial(where, result)),
         outage_section(result, rows),
         webhook_section(result, rows),
+        triggered_section(result, rows),
         api_versions_section(result, rows),
         _other_differences(result, rows),
         proof_section(result),
