@@ -106,22 +106,22 @@ Projection = Callable[[PlainBindings], ProjectionKey | None]
 """Function that projects bindings. It returns None for values that are not JSON or too long."""
 
 
-class _Node(Struct):
+class FootprintNode(Struct):
     """Part of a footprint at one place.
 
     It says whether everything below is read, and holds the parts that lead on, by name or any.
     """
 
     is_read: bool = False
-    names: dict[str, _Node] = field(default_factory=dict)
-    any: _Node | None = None
+    names: dict[str, FootprintNode] = field(default_factory=dict)
+    any: FootprintNode | None = None
 
-    def at(self, name: str | None) -> _Node:
+    def at(self, name: str | None) -> FootprintNode:
         """Return the node of a part. It is created if absent."""
         if name is ANY:
-            self.any = self.any or _Node()
+            self.any = self.any or FootprintNode()
             return self.any
-        return self.names.setdefault(name, _Node())
+        return self.names.setdefault(name, FootprintNode())
 
     @property
     def is_test(self) -> bool:
@@ -132,7 +132,7 @@ class _Node(Struct):
 @lru_cache(maxsize=16384)
 def projection(footprint: frozenset[str]) -> Projection | None:
     """Return the projection function of a footprint, None if it reads bindings outside `ROOTS` or is too deep."""
-    tree = _tree(footprint)
+    tree = footprint_tree(footprint)
     if not tree.names.keys() <= ROOTS or any(len(segments(path)) > DEEPEST for path in footprint):
         return None
 
@@ -143,8 +143,9 @@ def projection(footprint: frozenset[str]) -> Projection | None:
     return _compiled(tree, with_unknown)
 
 
-def _tree(footprint: Iterable[str]) -> _Node:
-    root = _Node()
+def footprint_tree(footprint: Iterable[str]) -> FootprintNode:
+    """Return the parts of a footprint, below a node for all bindings."""
+    root = FootprintNode()
     for path in sorted(footprint):
         node = root
         # A path that ends with `?` is only tested for presence.
@@ -166,7 +167,7 @@ def projected(v):
 """
 
 
-def _compiled(tree: _Node, with_unknown: Callable[[bytes, PlainBindings], ProjectionKey]) -> Projection:
+def _compiled(tree: FootprintNode, with_unknown: Callable[[bytes, PlainBindings], ProjectionKey]) -> Projection:
     """Return the function for a tree, as compiled Python. Field names appear in it only as literals."""
     roots = [_value(f"v[{name!r}]", child, f"v{index}") for index, (name, child) in enumerate(tree.names.items())]
     function = _PROJECTED.replace("{roots}", ", ".join(roots))
@@ -180,7 +181,7 @@ def _compiled(tree: _Node, with_unknown: Callable[[bytes, PlainBindings], Projec
     return projected
 
 
-def _value(text: str, child: _Node, own: str) -> str:
+def _value(text: str, child: FootprintNode, own: str) -> str:
     """Return an expression for the read parts of a value, which it keeps in the local variable `own`."""
     if child.is_test:
         return f"{text} is None"
@@ -199,7 +200,7 @@ def _value(text: str, child: _Node, own: str) -> str:
     return f"({parts} if type({own} := {text}) is dict or type({own}) is list else {other})"
 
 
-def _field(own: str, name: str, child: _Node, place: str) -> str:
+def _field(own: str, name: str, child: FootprintNode, place: str) -> str:
     if child.is_test:  # null and empty values are their own key
         return f"{name!r} in {own} if {own}.get({name!r}, 1) else [{own}[{name!r}]]"
     return _value(f"{own}.get({name!r}, absent)", child, place)

@@ -18,14 +18,13 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from replay.admission.decision import Decision
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import ChangeExample, ChangeExamples, Summary
-from replay.kube.lister import Lister
 from replay.pipeline.options import Options
 from replay.pipeline.replay.difference import Difference
 from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.kept_input import KeptRequest
 from replay.pipeline.replay.kept_result import RESULTS
 from replay.pipeline.replay.merge import corrected
 from replay.pipeline.replay.replayer import Replayer
@@ -33,8 +32,8 @@ from replay.pipeline.replay.spool import NOTHING, ClassResult, Totals
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import Retention, prune
+from replay.reconstruct.cluster import Cluster
 from replay.report.run.json import summary_json
-from replay.world.decide import MutatedRequest
 
 ONE_WORKER = Options(workers=1)
 IMPORTS = (
@@ -339,14 +338,13 @@ def test_only_what_an_earlier_candidate_decides_otherwise_is_replayed(
     for name in ("current", "candidate"):
         shutil.copytree(short_sample / name, sets / name)
     edited("candidate/vap/memory-limits.yaml", "all containers need", "every container needs")(sets)
-    decisions = Difference.decisions
+    is_alike = Difference.is_alike
 
-    def noted(difference: Difference, mutated: MutatedRequest, lister: Lister) -> list[Decision] | None:
-        found = decisions(difference, mutated, lister)
-        differing.append(found is not None)
-        return found
+    def noted(difference: Difference, kept: KeptRequest, cluster: Cluster) -> bool:
+        differing.append(not is_alike(difference, kept, cluster))
+        return not differing[-1]
 
-    monkeypatch.setattr(Difference, "decisions", noted)
+    monkeypatch.setattr(Difference, "is_alike", noted)
     monkeypatch.setattr(Job, "run", None)
     monkeypatch.setattr(Replayer, "replay_again", None)
     report = replayed(short_sample, sets, kept)

@@ -14,7 +14,7 @@ from replay.admission.effects import ADMITTED
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, PossiblyAbsent, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.pipeline.replay.kept_input import UNKEEPABLE, block_of, kept_row, mutated_request, rows_of
+from replay.pipeline.replay.kept_input import UNKEEPABLE, KeptRequest, block_of, kept_row, rows_of
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.world.decide import MutatedRequest
 
@@ -97,7 +97,7 @@ KEPT: list[tuple[str, MutatedRequest]] = [
 @pytest.mark.parametrize("request_met", [row[1] for row in KEPT], ids=[row[0] for row in KEPT])
 def test_a_request_comes_back_as_it_was(request_met: MutatedRequest) -> None:
     (row,) = rows_of(block_of([kept_row(request_met)]))
-    back = mutated_request(row)
+    back = KeptRequest(row).mutated
     assert back == MutatedRequest(request_met.request, [list(each) for each in request_met.admitted])
     assert [part is ADMITTED for each in back.admitted for one in each for part in one.parts] == [
         part is ADMITTED for each in request_met.admitted for one in each for part in one.parts
@@ -107,7 +107,7 @@ def test_a_request_comes_back_as_it_was(request_met: MutatedRequest) -> None:
 @pytest.mark.parametrize(("resource", "are_kept"), [("pods", False), ("secrets", True)])
 def test_bodies_are_kept_where_their_values_are_hidden(resource: str, *, are_kept: bool) -> None:
     record = RECORD._replace(resource=resource)
-    back = mutated_request(kept_row(mutated()._replace(request=replace(mutated().request, record=record))))
+    back = KeptRequest(kept_row(mutated()._replace(request=replace(mutated().request, record=record)))).mutated
     assert (back.request.record.request_object, back.request.record.response_object) == (
         ("{}", "{}") if are_kept else (None, None)
     )

@@ -257,16 +257,20 @@ def edited(chance: random.Random, sets: Path, originals: Path) -> str:
     return f"{edit.__name__} {side}/{place.path.name}"
 
 
-def told(sets: Path, store: Path) -> str:
+def told(sets: Path, store: Path, workers: int = 1) -> str:
     """All that a run says: as JSON, and on the terminal in full."""
     (cluster,) = sets.glob("cluster.*")
     scenario = Scenario((), store=store, current=sets / "current", candidate=sets / "candidate", cluster=cluster)
-    result = run(scenario, Options(workers=1), lambda _what, _done, _total: None)
+    result = run(scenario, Options(workers=workers), lambda _what, _done, _total: None)
     return summary_json(result) + terminal_text(lambda console: print_result(result, console, full=True))
 
 
-def edits(seed: int, count: int, sample: Path, store: Path, place: Path) -> Iterator[tuple[str, bool]]:
+def edits(
+    seed: int, count: int, sample: Path, store: Path, place: Path, workers: int = 1
+) -> Iterator[tuple[str, bool]]:
     """Edit sets again and again, run them both ways, and yield what was edited and whether both came out the same.
+
+    `workers` are those of the run that takes over what the store keeps.
 
     Where the server would refuse the set, both must refuse it, and the edit is undone.
     """
@@ -284,7 +288,7 @@ def edits(seed: int, count: int, sample: Path, store: Path, place: Path) -> Iter
         shutil.rmtree(bare, ignore_errors=True)
         shutil.copytree(store, bare, ignore=shutil.ignore_patterns(RESULTS))
         try:
-            report = told(sets, kept)
+            report = told(sets, kept, workers)
         except ManifestError as refusal:
             with pytest.raises(ManifestError, match=re.escape(str(refusal))):
                 told(sets, bare)
@@ -310,8 +314,9 @@ def store(short_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_a_few_edits(short_sample: Path, store: Path, tmp_path: Path) -> None:
-    require_same(edits(0, 5, short_sample, store, tmp_path))
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_few_edits(workers: int, short_sample: Path, store: Path, tmp_path: Path) -> None:
+    require_same(edits(0, 5, short_sample, store, tmp_path, workers))
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -192,6 +192,13 @@ Plans = tuple[_ValidationPlan, ...]
 """The hooks of each set that may match a request."""
 
 
+class CertainPolicies(NamedTuple):
+    """Policies that certainly match: for each set their names, each with those of its bindings, and all that they read."""
+
+    names: tuple[tuple[tuple[str, ...], ...], ...]
+    footprint: frozenset[str]
+
+
 class ValidatingAdmission:
     """The validating policies of several manifest sets."""
 
@@ -242,6 +249,21 @@ class ValidatingAdmission:
 
     def _plan(self, hooks: tuple[_Planned, ...]) -> _ValidationPlan:
         return _ValidationPlan(hooks, self.groups)
+
+    def certain(self, attributes: Attributes, lister: Lister) -> CertainPolicies | None:
+        """Return the policies that match a request, and all requests of its kind with the same namespace labels.
+
+        None if a match depends on more, or if a policy may read more than the request as it was sent.
+        """
+        plans = self.plans(attributes, lister) or ()
+        hooks = [planned for plan in plans for planned in plan.hooks]
+        sent = attributes.resource, attributes.kind
+        if any(each.match is None or (each.match.resource, each.match.kind) != sent for each in hooks):
+            return None
+        return CertainPolicies(
+            tuple([_names(plan.hooks) for plan in plans]),
+            frozenset[str]().union(*(each.hook.evaluator.footprint for each in hooks)),
+        )
 
     def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
         """Return the decision of each set about a request, in the order of the sets."""
@@ -305,6 +327,10 @@ class ValidatingAdmission:
             },
             request if is_as_sent else admission_request(attributes, attributes.resource, match.kind),
         )
+
+
+def _names(hooks: Iterable[_Planned]) -> tuple[tuple[str, ...], ...]:
+    return tuple([(each.hook.policy.name, *(binding.name for binding in each.bindings)) for each in hooks])
 
 
 def _decided(plan: _ValidationPlan, request: _Request, first: _Request) -> Decision:

@@ -14,14 +14,22 @@ from collections.abc import Callable, Container, Sequence
 from msgspec import Struct
 
 from replay.admission.admitted import UNCHANGED, Admitted
+from replay.admission.alike import AlikeResults
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
+from replay.admission.validating.plugin import ValidatingAdmission
+from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicyBinding
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
+from replay.pipeline.replay.kept_input import KeptRequest
+from replay.pipeline.replay.request_key import RequestKeys
+from replay.reconstruct.cluster import Cluster
 from replay.world.decide import MutatedRequest, decide_again
 
+MOST_KEYS = 32768
+"""Number of requests whose comparison is remembered."""
 _Name = tuple[str, bool]
 """The name of a policy, and whether it is static."""
 
@@ -37,19 +45,27 @@ class Difference(Struct, frozen=True):
     differing_policies: Chain
     all_policies: Chain
     is_in_order: bool
+    keys: RequestKeys
+    known: AlikeResults[bool]
+    """Whether both candidates decide alike, by key."""
 
-    def decisions(self, mutated: MutatedRequest, lister: Lister) -> list[Decision] | None:
-        """Return the decisions of the baseline, the earlier candidate and the later one about a request.
-
-        None if both candidates decide alike.
-        """
-        if self.is_alike(mutated, lister):
-            return None
+    def decisions(self, mutated: MutatedRequest, lister: Lister) -> list[Decision]:
+        """Return the decisions of the baseline, the earlier candidate and the later one about a request."""
         admitted = [(current, candidate, candidate) for current, candidate in mutated.admitted]
         return decide_again(self.all_policies, MutatedRequest(mutated.request, admitted), lister)
 
-    def is_alike(self, mutated: MutatedRequest, lister: Lister) -> bool:
-        """Return whether both candidates certainly decide a request alike."""
+    def is_alike(self, kept: KeptRequest, cluster: Cluster) -> bool:
+        """Return whether both candidates certainly decide a request alike. Raise `msgspec.MsgspecError` as its parts do."""
+        key = self.keys.key(kept, cluster)
+        if key is None:
+            return self._decides_alike(kept.mutated, cluster.at(kept.mutated.request.record))
+        alike = self.known.get(key)
+        if alike is None:
+            alike = self._decides_alike(kept.mutated, cluster.at(kept.mutated.request.record))
+            self.known.remember(key, alike)
+        return alike
+
+    def _decides_alike(self, mutated: MutatedRequest, lister: Lister) -> bool:
         questions = zip(mutated.admitted, mutated.request.questions, strict=True)
         return all(self._is_alike(admitted, *question, lister) for admitted, question in questions)
 
@@ -83,14 +99,24 @@ def difference_of(
     earlier: ManifestSet,
     candidate: ManifestSet,
     chain_of: Callable[[Sequence[ManifestSet]], Chain],
+    version: KubernetesVersion,
 ) -> Difference:
-    """Return two candidates beside the baseline. `chain_of` compiles sets."""
+    """Return two candidates beside the baseline. `chain_of` compiles sets, `version` is the candidates' server."""
     before, after = _policies(earlier), _policies(candidate)
     differing = {name for name in {**before, **after} if before.get(name) != after.get(name)}
     alone = [
         _only(manifests, names) for manifests, names in ((current, set()), (earlier, differing), (candidate, differing))
     ]
-    return Difference(chain_of(alone), chain_of((current, earlier, candidate)), list(before) == list(after))
+    chain = chain_of(alone)
+    is_laid_over = any(each.objects or each.removed for each in alone)
+    policies = None if is_laid_over else ValidatingAdmission(alone, version, chain.context.discovery)
+    return Difference(
+        chain,
+        chain_of((current, earlier, candidate)),
+        list(before) == list(after),
+        RequestKeys(policies),
+        AlikeResults(MOST_KEYS),
+    )
 
 
 def _policies(manifests: ManifestSet) -> dict[_Name, tuple[object, ...]]:

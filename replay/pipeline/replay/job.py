@@ -22,7 +22,7 @@ from replay.kube.lister import Lister
 from replay.kube.overlay import objects_by_kind
 from replay.pipeline.replay.difference import Difference, difference_of
 from replay.pipeline.replay.job_inputs import JobInputs
-from replay.pipeline.replay.kept_input import mutated_request, rows_of
+from replay.pipeline.replay.kept_input import KeptRequest, rows_of
 from replay.pipeline.replay.redaction import redacted_denials
 from replay.pipeline.replay.replayer import (
     Decide,
@@ -64,7 +64,7 @@ class Job(JobInputs, frozen=True, dict=True):
         if self.earlier is None:
             return None
         current, candidate = self.distinct_sets
-        return difference_of(current, self.earlier, candidate, self.server.chain_of)
+        return difference_of(current, self.earlier, candidate, self.server.chain_of, self.versions.candidate)
 
     @cached_property
     def reconstructor(self) -> Reconstructor:
@@ -214,15 +214,17 @@ class Job(JobInputs, frozen=True, dict=True):
         """Replay requests that were kept as they reached the validating phase."""
         chain = self.server.chain
         assert isinstance(chain, Chain)
-        mutated_requests = (mutated_request(row) for block in portion.blocks for row in rows_of(block))
+        kept_requests = (KeptRequest(row) for block in portion.blocks for row in rows_of(block))
         path = self.spool / f"{'differing' if portion.is_by_difference else 'again'}-{portion.number:05}"
         if not portion.is_by_difference:
+            mutated_requests = (each.mutated for each in kept_requests)
             return spooled(self.replayer.replay_again(mutated_requests, partial(decide_again, chain)), path)
-        assert self.difference is not None
+        difference = self.difference
+        assert difference is not None
         assert self.earlier is not None
-        outcomes, earlier = self.replayer.replay_difference(
-            mutated_requests, self.difference.decisions, self._decided_alike(self.earlier)
-        )
+        differing = (each.mutated for each in kept_requests if not difference.is_alike(each, self.cluster))
+        alike = self._decided_alike(self.earlier)
+        outcomes, earlier = self.replayer.replay_difference(differing, difference.decisions, alike)
         return spooled(outcomes, path, earlier)
 
 

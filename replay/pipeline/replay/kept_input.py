@@ -8,8 +8,8 @@ INVARIANT: they depend on no validating policy, and a decoded request is decided
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -88,9 +88,9 @@ class _Admitted(Struct, array_like=True):
     `validated` is the object in `carried`, if that is no patch.
     """
 
-    parts: tuple[Decision | None, ...]
-    patch: tuple[Any, ...]
-    carried: tuple[Any, ...]
+    parts: Raw
+    patch: Raw
+    carried: Raw
     validated: _Value | None
     is_same: bool
     is_refused: bool
@@ -99,20 +99,26 @@ class _Admitted(Struct, array_like=True):
 class _OperationRequest(Struct, array_like=True):
     """A request with one operation. `admitted` is None if no mutating plugin acted in any set."""
 
-    original: _Original | Missing
+    original: Raw
     attributes: _Attributes
     admitted: tuple[_Admitted, ...] | None
     sets: int
 
 
-class _Row(Struct, array_like=True):
-    record: RequestRecord
-    asked: tuple[_OperationRequest, ...]
+class _HowFar(NamedTuple):
+    """The rest of a request."""
+
     basis: Mapping[str, Basis | None]
     reached: Reached
     reached_reason: str
     item: int
     notes: tuple[str, ...]
+
+
+class _Row(Struct, array_like=True):
+    record: Raw
+    asked: tuple[_OperationRequest, ...]
+    how_far: Raw
 
 
 _PLAIN, _MISSING, _PARTIAL = range(3)
@@ -123,6 +129,11 @@ _CONTENT = msgspec.msgpack.Decoder()
 _ABSENT = msgspec.msgpack.Decoder(Missing)
 _PARTLY = msgspec.msgpack.Decoder(_Partial)
 _USER = msgspec.msgpack.Decoder(UserInfo)
+_RECORD = msgspec.msgpack.Decoder(RequestRecord)
+_HOW_FAR = msgspec.msgpack.Decoder(_HowFar)
+_ORIGINAL = msgspec.msgpack.Decoder(_Original | Missing)
+_PARTS = msgspec.msgpack.Decoder(tuple[Decision | None, ...])
+_PATCH = msgspec.msgpack.Decoder(tuple[Any, ...])
 
 
 def kept_row(mutated: MutatedRequest) -> bytes:
@@ -133,26 +144,77 @@ def kept_row(mutated: MutatedRequest) -> bytes:
         record = record._replace(request_object=None, response_object=None)
     questions = zip(request.questions, mutated.admitted, strict=True)
     asked = tuple(_asked(*question, admitted) for question, admitted in questions)
-    how_far = request.reached, request.reached_reason, request.item, request.notes
-    return _encode(_Row(record, asked, request.basis, *how_far))
+    how_far = _HowFar(request.basis, request.reached, request.reached_reason, request.item, request.notes)
+    return _encode(_Row(_raw(record), asked, _raw(how_far)))
 
 
-def mutated_request(row: bytes) -> MutatedRequest:
-    """Return the request of a row. Raise `msgspec.MsgspecError` if it is none."""
-    kept = _ROW.decode(row)
-    (original, attributes), *others = [_question(each) for each in kept.asked]
-    request = ReplayRequest(
-        kept.record,
-        attributes,
-        original,
-        kept.basis,
-        kept.reached,
-        kept.reached_reason,
-        kept.item,
-        kept.notes,
-        others[0] if others else None,
-    )
-    return MutatedRequest(request, [_admitted(each) for each in kept.asked])
+def _raw(value: object) -> Raw:
+    return Raw(_encode(value))
+
+
+class KeptRequest:
+    """A request of a row. Its parts are decoded at first use, because a few often suffice."""
+
+    def __init__(self, row: bytes) -> None:
+        """Raise `msgspec.MsgspecError` if the row is none. So may each first use."""
+        self._row = _ROW.decode(row)
+
+    @cached_property
+    def mutated(self) -> MutatedRequest:
+        """The whole request."""
+        (original, attributes), *others = [_question(each) for each in self._row.asked]
+        how_far = _HOW_FAR.decode(self._row.how_far)
+        request = ReplayRequest(
+            _RECORD.decode(self._row.record),
+            attributes,
+            original,
+            how_far.basis,
+            how_far.reached,
+            how_far.reached_reason,
+            how_far.item,
+            how_far.notes,
+            others[0] if others else None,
+        )
+        return MutatedRequest(request, [_admitted(each) for each in self._row.asked])
+
+    @property
+    def plain(self) -> PlainRequest | None:
+        """What the validating phase is shown, in bytes, None if a part or the operation is unknown."""
+        (asked, *others), sets = self._row.asked, self._row.asked[0].admitted or ()
+        own = asked.attributes
+        values = (own.object, own.old_object, own.options, own.namespace_object)
+        if others or own.missing or any(each.form != _PLAIN for each in values) or any(each.validated for each in sets):
+            return None
+        return PlainRequest(
+            own.kind,
+            (own.operation, own.kind, own.resource, own.subresource, own.namespace, own.workspace),
+            own.name,
+            bytes(own.namespace_object.content),
+            own.user_info,
+            (own.dry_run, own.options.content),
+            own.object.content,
+            own.old_object.content,
+            tuple([(bytes(each.carried), each.is_refused) for each in sets]),
+        )
+
+
+class PlainRequest(NamedTuple):
+    """What the validating phase is shown of a request.
+
+    `admitted` are, for each set, the change of its mutating phase and whether that refused the request. It is empty if
+    no mutating plugin acted.
+    """
+
+    kind: GroupVersionKind
+    about: tuple[Hashable, ...]
+    name: str
+    namespace: bytes
+    user: Raw
+    others: tuple[bool, Raw]
+    """The flag of a dry run, and the options."""
+    object: Raw
+    old_object: Raw
+    admitted: tuple[tuple[bytes, bool], ...]
 
 
 def _asked(original: Attributes | Missing, attributes: Attributes, admitted: Sequence[Admitted]) -> _OperationRequest:
@@ -179,7 +241,9 @@ def _asked(original: Attributes | Missing, attributes: Attributes, admitted: Seq
         else _Original(original.name, _value(original.object), original.missing)
     )
     is_unchanged = all(each is UNCHANGED for each in admitted)
-    return _OperationRequest(before, own, None if is_unchanged else tuple(map(_kept_admitted, admitted)), len(admitted))
+    return _OperationRequest(
+        _raw(before), own, None if is_unchanged else tuple(map(_kept_admitted, admitted)), len(admitted)
+    )
 
 
 def _question(asked: _OperationRequest) -> tuple[Attributes | Missing, Attributes]:
@@ -200,10 +264,11 @@ def _question(asked: _OperationRequest) -> tuple[Attributes | Missing, Attribute
         missing=own.missing,
         workspace=own.workspace,
     )
-    if isinstance(asked.original, Missing):
-        return asked.original, attributes
-    original = attributes.with_object(_object(asked.original.object))
-    original.name, original.missing = asked.original.name, asked.original.missing
+    before = _ORIGINAL.decode(asked.original)
+    if isinstance(before, Missing):
+        return before, attributes
+    original = attributes.with_object(_object(before.object))
+    original.name, original.missing = before.name, before.missing
     return original, attributes
 
 
@@ -266,9 +331,9 @@ def _kept_admitted(admitted: Admitted) -> _Admitted:
         patch, validated = (), _value(admitted.carried)
     orjson.dumps((admitted.patch, patch, *map(_mutated, admitted.parts)))  # raises if a part is unknown
     return _Admitted(
-        tuple(None if part is ADMITTED else part for part in admitted.parts),
-        admitted.patch,
-        patch,
+        _raw(tuple(None if part is ADMITTED else part for part in admitted.parts)),
+        _raw(admitted.patch),
+        _raw(patch),
         validated,
         admitted.is_same,
         admitted.is_refused,
@@ -284,9 +349,9 @@ def _admitted(asked: _OperationRequest) -> Sequence[Admitted]:
         return [UNCHANGED] * asked.sets
     return [
         Admitted(
-            tuple(ADMITTED if part is None else part for part in each.parts),
-            each.patch,
-            each.carried if each.validated is None else _object(each.validated),
+            tuple(ADMITTED if part is None else part for part in _PARTS.decode(each.parts)),
+            _PATCH.decode(each.patch),
+            _PATCH.decode(each.carried) if each.validated is None else _object(each.validated),
             each.is_same,
             each.is_refused,
         )

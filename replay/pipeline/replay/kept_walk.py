@@ -35,7 +35,7 @@ from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.kept_input import ROWS, UNKEEPABLE, block_of, mutated_request, rows_of
+from replay.pipeline.replay.kept_input import ROWS, UNKEEPABLE, KeptRequest, block_of, rows_of
 from replay.pipeline.replay.traced_walk import Note, ObjectWalk, Trace, answer_of, digest, is_decided_alike
 from replay.world.namespace import namespace_key
 from replay.world.pod import RefusedPods
@@ -268,12 +268,10 @@ class KeptWalks:
         if row is None or difference is None:
             return False
         try:
-            mutated = mutated_request(row)
+            is_alike = difference.is_alike(KeptRequest(row), self._job.cluster)
         except msgspec.MsgspecError:
             return False
-        return difference.is_alike(mutated, self._job.cluster.at(mutated.request.record)) or self._is_decided_alike(
-            note
-        )
+        return is_alike or self._is_decided_alike(note)
 
     def place(self, context: bytes) -> tuple[int, int]:
         """Return the place of a walk's kept requests. In this order each block is read once."""

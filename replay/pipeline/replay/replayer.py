@@ -68,8 +68,8 @@ Keep = Callable[[ReplayRequest, Lister], tuple[Sequence[Decision], MutatedReques
 """A `Decide` that also returns the input of `DecideAgain`, or None if it is not known."""
 DecideAgain = Callable[[MutatedRequest, Lister], Sequence[Decision]]
 """A `Decide` for a request whose result of the mutating phases is known."""
-DecideDifference = Callable[[MutatedRequest, Lister], Sequence[Decision] | None]
-"""The same, with the decision of an earlier candidate in second place. None if both candidates decide alike."""
+DecideDifference = Callable[[MutatedRequest, Lister], Sequence[Decision]]
+"""The same, with the decision of an earlier candidate in second place."""
 
 
 class Pending(Struct, frozen=True, array_like=True):
@@ -179,7 +179,7 @@ class Replayer(Struct, frozen=True, dict=True):
     def replay_difference(
         self, mutated_requests: Iterable[MutatedRequest], decide: DecideDifference, alike: frozenset[str]
     ) -> tuple[PartOutcomes, PartOutcomes]:
-        """Replay the requests that an earlier candidate decides otherwise, with this candidate and with that one.
+        """Replay requests that an earlier candidate decides otherwise, with this candidate and with that one.
 
         `alike` are the policies and plugins that decide alike in the baseline and the earlier candidate.
         """
@@ -187,11 +187,10 @@ class Replayer(Struct, frozen=True, dict=True):
         for mutated in mutated_requests:
             request = mutated.request
             decisions = decide(mutated, self.cluster.at(request.record))
-            if decisions is not None:
-                current, earlier, candidate = as_far_as_reached(request, decisions)
-                earlier_outcomes = earlier_part.outcomes_for(request.record)
-                self._count(request, (current, earlier), earlier_outcomes, earlier_part, alike)
-                self._count(request, (current, candidate), part.outcomes_for(request.record), part)
+            current, earlier, candidate = as_far_as_reached(request, decisions)
+            earlier_outcomes = earlier_part.outcomes_for(request.record)
+            self._count(request, (current, earlier), earlier_outcomes, earlier_part, alike)
+            self._count(request, (current, candidate), part.outcomes_for(request.record), part)
         return part, earlier_part
 
     def pass_over(self, records: Iterable[RequestRecord], part: PartOutcomes) -> None:

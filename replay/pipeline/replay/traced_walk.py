@@ -17,7 +17,7 @@ from replay.admission.webhook.plugin import Backends
 from replay.kube.lister import Lister
 from replay.matching.coarse import Classed, CoarseClass
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.kept_input import UNKEEPABLE, kept_row, mutated_request
+from replay.pipeline.replay.kept_input import UNKEEPABLE, KeptRequest, kept_row
 from replay.reconstruct.request import ReplayRequest
 from replay.world.decide import decide_again, decide_and_keep
 from replay.world.judge import Judge
@@ -186,7 +186,7 @@ def is_decided_alike(job: Job, note: Note) -> bool:
     if not job.keeps_requests or not isinstance(chain, Chain):
         return False
     try:
-        mutated = mutated_request(note.row)
+        mutated = KeptRequest(note.row).mutated
     except msgspec.MsgspecError:
         return False
     return _digest_of(decide_again(chain, mutated, job.cluster.at(mutated.request.record))) == note.digest
