@@ -334,7 +334,8 @@ class Summary(Tally):
         minute = example.stage_time // (60 * MICROSECONDS)
         for policy, message in zip(key.policies, example.messages, strict=False):
             self.timeline[minute, key.outcome, policy] += 1
-            counted = self.messages.setdefault((key.outcome, policy), Counter())
+            about = key.outcome, policy
+            counted = self.messages.get(about) or self.messages.setdefault(about, Counter())  # making one is slow
             if message in counted or len(counted) < MAX_MESSAGES:
                 counted[message] += 1
 
