@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
 from itertools import accumulate
@@ -49,10 +49,10 @@ from replay.storage.scratch import scratch
 from replay.storage.storage import Storage
 
 
-def tables(storage: Storage, catalog: Catalog, part: int | None = None) -> Tables:
-    """Return the files of one part, or of all parts."""
+def tables(storage: Storage, catalog: Catalog, parts: Collection[int] | None = None) -> Tables:
+    """Return the files of some parts, or of all parts."""
     places = [(storage.local(f"{SEGMENTS}/{segment.name}"), segment) for segment in catalog.segments]
-    rows = (str(place / file.path) for place, segment in places for file in segment.data if _has_rows(file, part))
+    rows = (str(place / file.path) for place, segment in places for file in segment.data if _has_rows(file, parts))
     dropped, files, rejects = (tuple(str(place / name) for place, _ in places) for name in (DROPPED, FILES, REJECTS))
     return Tables(tuple(rows), dropped, files, rejects)
 
@@ -60,15 +60,16 @@ def tables(storage: Storage, catalog: Catalog, part: int | None = None) -> Table
 def portion(catalog: Catalog, part: int) -> Catalog:
     """Return a catalogue without the rows of other parts."""
     segments = (
-        replace(each, data=tuple(file for file in each.data if _has_rows(file, part) or not _has_rows(file)))
+        replace(each, data=tuple(file for file in each.data if _has_rows(file, (part,)) or not _has_rows(file)))
         for each in catalog.segments
     )
     return replace(catalog, segments=tuple(segments))
 
 
-def _has_rows(file: DataFile, part: int | None = None) -> bool:
-    """Return whether a file has rows of requests, of one part or of any part."""
-    return ("/part=" if part is None else f"/part={part}/") in f"/{file.path}"
+def _has_rows(file: DataFile, parts: Collection[int] | None = None) -> bool:
+    """Return whether a file has rows of requests, of some parts or of any part."""
+    marks = ("/part=",) if parts is None else [f"/part={part}/" for part in parts]
+    return any(mark in f"/{file.path}" for mark in marks)
 
 
 def segment_entry(name: str, segment: Segment, digests: Mapping[int, str], data: tuple[DataFile, ...]) -> SegmentEntry:

@@ -330,11 +330,11 @@ class Store:
 
     def part(self, number: int) -> StorePart:
         """Return one part, as a value that can be sent to another process."""
-        return StorePart(number, tables(self.storage, self._catalog, number), self.temporary)
+        return StorePart(number, tables(self.storage, self._catalog, (number,)), self.temporary)
 
-    def whole(self) -> StorePart:
-        """Return all parts as one, for queries with few rows."""
-        return StorePart(0, self.tables, self.temporary)
+    def whole(self, numbers: Collection[int] | None = None) -> StorePart:
+        """Return some parts, or all, as one, for queries with few rows."""
+        return StorePart(0, tables(self.storage, self._catalog, numbers), self.temporary)
 
     def lookups(self, resources: Iterable[str]) -> Lookups:
         """Return all successful writes to some resources, each `resource.group`, or `resource` in the core group.

@@ -139,7 +139,7 @@ class Parcels:
             self._catalogs[segments] = Catalog(segments=self.get(segments))
         catalog = portion(self._catalogs[segments], number)
         require_whole(self._storage, catalog)
-        return StorePart(number, tables(self._storage, catalog, number), self._temporary)
+        return StorePart(number, tables(self._storage, catalog, (number,)), self._temporary)
 
     def clear(self) -> None:
         """Empty this process's temporary directory. Its results are stored."""

@@ -378,7 +378,11 @@ class _Stage(Struct, frozen=True):
         """Walk all objects of a wave."""
         if not wave.keys:
             return
-        parts = [self.store.whole()] if wave.is_walked_here else list(map(self.store.part, range(self.store.parts)))
+        if wave.is_walked_here:
+            places = (object_place(key.split(BETWEEN), self.store.parts) for key in wave.keys)
+            parts = [self.store.whole({place.part for place in places})]
+        else:
+            parts = list(map(self.store.part, range(self.store.parts)))
         portions = self.worker_pool.shared(wave.portions(parts))
         with closing(self.worker_pool.results(Walk(wave.context, is_traced), portions, self.progress)) as results:
             pairs = zip(portions, results, strict=True)
