@@ -19,7 +19,9 @@ class IdentityMap(Generic[Key, Value]):
 
     def __init__(self, entries: Iterable[tuple[Key, Value]] = ()) -> None:
         """Add entries. A later entry for the same object wins."""
-        self._entries: dict[int, tuple[Key, Value]] = {id(key): (key, value) for key, value in entries}
+        self._entries: dict[int, tuple[Key, Value]] = {}
+        for key, value in entries:
+            self[key] = value
 
     def __getitem__(self, key: Key) -> Value:
         """Return the value of an object. Raises KeyError."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from replay.json import JSON
-from replay.kube.attributes import Attributes, Missing, PartialObject, UserInfo
+from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 
 # `namespaceObject` of CEL (`k8s.io/apiserver/pkg/admission/plugin/cel.CreateNamespaceObject`).
@@ -76,7 +76,7 @@ def admission_request(
         "requestKind": _fields(attributes.kind),
         "requestResource": _fields(attributes.resource),
         "operation": str(attributes.operation),
-        "userInfo": user_info(attributes.user_info),
+        "userInfo": attributes.user_info.value,
         "object": None,
         "oldObject": None,
         "dryRun": attributes.dry_run,
@@ -100,17 +100,3 @@ def admission_request(
 def _fields(value: GroupVersionKind | GroupVersionResource) -> dict[str, str]:
     """Return the fields as JSON that must not be changed."""
     return value._asdict()
-
-
-def user_info(user: UserInfo) -> dict[str, Any]:
-    """Return `authentication/v1.UserInfo` without empty fields."""
-    info: dict[str, Any] = {}
-    if user.username:
-        info["username"] = user.username
-    if user.uid:
-        info["uid"] = user.uid
-    if user.groups:
-        info["groups"] = list(user.groups)
-    if user.extra:
-        info["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return info

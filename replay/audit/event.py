@@ -61,12 +61,7 @@ class RequestRecord(NamedTuple):
     scoped: bool = False
 
 
-def has_query(record: RequestRecord) -> bool:
-    """Return whether a record has the query of its request.
-
-    Records from logs of other APIs have none, and not the whole user.
-    """
-    return not record.user.missing
+_TEXT = {str}
 
 
 def annotations_from_json(annotations_text: str | None) -> dict[str, str]:
@@ -77,4 +72,7 @@ def annotations_from_json(annotations_text: str | None) -> dict[str, str]:
         return {}
     if not isinstance(value, dict):
         return {}
+    # In nearly all events, all values are texts.
+    if set(map(type, value.values())) <= _TEXT:
+        return value
     return {key: text for key, text in value.items() if isinstance(text, str)}

@@ -118,7 +118,7 @@ def field_of(obj: JSON | PartialObject, *path: str) -> JSON | Missing:
     return value
 
 
-class UserInfo(Struct, frozen=True):
+class UserInfo(Struct, frozen=True, dict=True):
     """User that admission sees: the impersonated user if there is one. `missing` names unknown fields."""
 
     username: str = ""
@@ -126,6 +126,13 @@ class UserInfo(Struct, frozen=True):
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+
+    @cached_property
+    def value(self) -> dict[str, JSON]:
+        """The user as `authentication/v1.UserInfo`, without empty fields. It must not be changed."""
+        value: dict[str, JSON] = {"username": self.username, "uid": self.uid, "groups": list(self.groups)}
+        value["extra"] = {key: list(values) for key, values in self.extra.items()}
+        return {name: part for name, part in value.items() if part}
 
 
 class Attributes(Struct):

@@ -25,7 +25,7 @@ def deleted_items(exchange: Exchange) -> Iterator[Known | Missing]:
 
     Yields one `Missing` if the response does not list them: then neither their number nor their names are known.
     """
-    if exchange.response.shape(exchange.kind) is not BodyShape.LIST:
+    if exchange.shape is not BodyShape.LIST:
         reason = f"audit level {exchange.record.level} does not record which objects a deletecollection deletes"
         if exchange.response.fault:
             reason = exchange.response.fault

@@ -49,7 +49,7 @@ def original_of_apply(exchange: Exchange) -> Known | Missing:
 
     It is the response without system fields.
     """
-    if not (exchange.succeeded and exchange.shape is BodyShape.OBJECT):
+    if exchange.shape is not BodyShape.OBJECT:
         return Missing("", "the server sets defaults in an applied object, and the response does not show the object")
     if exchange.record.resource in _SET_BY_STRATEGY:
         return Missing("", "the response does not show which fields the client applied and which the server set")

@@ -232,18 +232,22 @@ def _is_of_kubernetes(owner: str) -> bool:
 
 def progress_of(exchange: Exchange, old_objects: OldObjects) -> RequestProgress:
     """Return how far a request got."""
-    how_far = progress(exchange)
-    if how_far is not None:
-        is_deletion = exchange.record.verb == "delete" and exchange.succeeded
-        return (is_deletion and _deleting_already(exchange, old_objects)) or how_far
+    if exchange.succeeded:
+        is_deletion = exchange.record.verb == "delete"
+        return (is_deletion and _deleting_already(exchange, old_objects)) or _SUCCEEDED
+    return progress(exchange) or _by_state(exchange, old_objects.history)
+
+
+def _by_state(exchange: Exchange, history: History) -> RequestProgress:
+    """Return how far a request got whose code tells only with the object's state."""
     record = exchange.record
     if record.code == 404:
-        return _not_found(exchange, old_objects.history)
+        return _not_found(exchange, history)
     if record.code == 409:
-        return _conflicted(exchange, old_objects.history)
+        return _conflicted(exchange, history)
     if record.code == 422:
         # An update with a conflict is tried again on the new object, and policies ran for the first attempt.
-        if _is_contended(exchange, old_objects.history):
+        if _is_contended(exchange, history):
             return RequestProgress(Reached.UNKNOWN, "the object was invalid, possibly only in a retry after a conflict")
         return RequestProgress(Reached.FAILED_BEFORE, "the object was invalid")
     return RequestProgress(

@@ -81,7 +81,7 @@ def _created(exchange: Exchange, context: RebuildContext) -> Rebuilt:
 
     The response is the object. Without it, the object is the body after the built-in plugins and the strategy.
     """
-    shown = exchange.succeeded and exchange.shape is BodyShape.OBJECT and exchange.record.subresource not in _AS_SENT
+    shown = exchange.shape is BodyShape.OBJECT and exchange.record.subresource not in _AS_SENT
     if shown and not context.mutation:
         original: Known | Missing = NOT_ASKED
     elif exchange.record.verb == "patch":
@@ -96,7 +96,7 @@ def _created(exchange: Exchange, context: RebuildContext) -> Rebuilt:
         validated = original
     else:
         validated = after_create(original, exchange, exchange.api_resource)
-        if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:
+        if exchange.shape is BodyShape.PARTIAL_METADATA:
             validated = validated.with_value(("metadata",), exchange.response.metadata).without(_REVISION)
     return Rebuilt(Operation.CREATE, validated, NULL, original)
 
@@ -129,7 +129,7 @@ def _updated(exchange: Exchange, old: Known | Missing, context: RebuildContext) 
     """Return the objects of an UPDATE: the object is the response, with the resourceVersion that it was to replace."""
     validated: Known | Missing
     is_patch = exchange.record.verb == "patch"
-    if exchange.succeeded and exchange.shape is BodyShape.OBJECT:
+    if exchange.shape is BodyShape.OBJECT:
         validated = _with_old_revision(Known(exchange.response.json, Basis.RECORDED), old, exchange)
         if not context.mutation:
             original: Known | Missing = NOT_ASKED
@@ -142,7 +142,7 @@ def _updated(exchange: Exchange, old: Known | Missing, context: RebuildContext) 
     original = patched(exchange, old, context.schemas) if is_patch else _sent(exchange, context, creating=False)
     if isinstance(original, Missing):
         return Rebuilt(Operation.UPDATE, original, old, original)
-    if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:
+    if exchange.shape is BodyShape.PARTIAL_METADATA:
         # The response has only the metadata after the write. The rest comes from the request.
         original = original.with_value(("metadata",), exchange.response.metadata)
         validated = _with_old_revision(original, old, exchange)

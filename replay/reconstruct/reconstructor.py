@@ -14,7 +14,6 @@ from replay.audit.event import CREATED, RequestRecord
 from replay.audit.format.admission_review import REVIEW
 from replay.audit.part import object_ref
 from replay.errors import UNFORESEEN
-from replay.json import JSON
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.schema import Schemas
@@ -28,18 +27,16 @@ from replay.reconstruct.reached import RequestProgress, progress, progress_of
 from replay.reconstruct.rebuild import NOT_ASKED, NULL, RebuildContext, Rebuilt, rebuild
 from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES, Exchange
-from replay.reconstruct.record.known import Known, attribute, basis_of
+from replay.reconstruct.record.known import Known, attribute, shown
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.request_fields import (
     NO_KIND,
     Skeletons,
+    generated_name,
     missing_name,
     missing_of,
-    name_of,
-    namespace_of,
     options_of,
     reviewed_request,
-    user_of,
 )
 from replay.reconstruct.request_object import sent_object
 from replay.reconstruct.server.default_class import DefaultClasses
@@ -197,9 +194,9 @@ class Reconstructor(Struct, frozen=True, dict=True):
             kind=exchange.kind or kind,
             resource=exchange.resource,
             subresource=record.subresource,
-            namespace=namespace_of(record),
+            namespace=exchange.namespace,
             name=record.name,
-            user_info=user_of(record),
+            user_info=exchange.user,
             workspace=record.workspace,
             dry_run=False,
             options=Missing("request.options", nothing.reason),
@@ -281,51 +278,46 @@ class Reconstructor(Struct, frozen=True, dict=True):
     ) -> ReplayRequest:
         """Return the request with the attributes of both phases, from the rebuilt objects."""
         record = exchange.record
-        object_, object_basis = self._part(rebuilt.object, "object", exchange)
-        old_object, old_basis = self._part(rebuilt.old_object, "oldObject", exchange)
-        namespace_object = _namespace_object(record, lister)
-        name, missing = name_of(exchange, rebuilt), missing_of(exchange)
+        object_, object_basis = shown(rebuilt.object, "object")
+        old_object, old_basis = shown(rebuilt.old_object, "oldObject")
+        namespace_object, namespace_basis = shown(_namespace_object(record, lister), "namespaceObject")
+        name, missing = record.name or generated_name(exchange, rebuilt), missing_of(exchange)
         attributes = Attributes(
             operation=rebuilt.operation,
             kind=exchange.kind or GroupVersionKind(exchange.resource.group, exchange.resource.version, ""),
             resource=exchange.resource,
             subresource=record.subresource,
-            namespace=namespace_of(record),
+            namespace=exchange.namespace,
             name=name,
-            user_info=user_of(record),
+            user_info=exchange.user,
             workspace=record.workspace,
             dry_run=exchange.dry_run,
             options=options_of(exchange, rebuilt),
-            object=object_,
-            old_object=old_object,
-            namespace_object=attribute(namespace_object, "namespaceObject"),
+            object=self._named(object_, exchange) if isinstance(object_, Missing) else object_,
+            old_object=self._named(old_object, exchange) if isinstance(old_object, Missing) else old_object,
+            namespace_object=namespace_object,
             missing=missing if name else (*missing_name(exchange), *missing),
         )
-        basis = {"object": object_basis, "oldObject": old_basis, "namespaceObject": basis_of(namespace_object)}
+        basis = {"object": object_basis, "oldObject": old_basis, "namespaceObject": namespace_basis}
         original: Attributes | Missing = NOT_ASKED
         if rebuilt.before_mutation is not NOT_ASKED:
+            before, _ = shown(rebuilt.before_mutation, "object")
             original = replace(
                 attributes,
                 # A name that is to be generated does not exist yet.
                 name=record.name if record.verb == "create" else name,
-                object=self._part(rebuilt.before_mutation, "object", exchange)[0],
+                object=self._named(before, exchange) if isinstance(before, Missing) else before,
                 missing=missing,
             )
         notes = () if exchange.kind else (NO_KIND,)
         return ReplayRequest(record, attributes, original, basis, how_far.reached, how_far.reason, notes=notes)
 
-    def _part(
-        self, state: Known | Missing, root: str, exchange: Exchange
-    ) -> tuple[JSON | PartialObject | Missing | None, Basis | None]:
-        """Return a state as an attribute, with its basis. Of an object without a body at least the name is known."""
-        if not isinstance(state, Missing):
-            if state.value is None:
-                return None, None
-            return attribute(state, root) if state.holes else state.value, state.basis
+    def _named(self, missing: Missing, exchange: Exchange) -> PartialObject | Missing:
+        """Return an object without a body. At least its name is known, unless it is of a kind of its own."""
         kind, record = exchange.kind, exchange.record
-        if kind is not None and record.subresource not in _NAMED_IN_URL_ALONE:
-            return self._skeletons.partial_object(state, root, kind, record), Basis.MISSING
-        return attribute(state, root), Basis.MISSING
+        if kind is None or record.subresource in _NAMED_IN_URL_ALONE:
+            return missing
+        return self._skeletons.partial_object(missing, kind, record)
 
 
 def _unusable(exchange: Exchange) -> str:

@@ -7,18 +7,17 @@ from collections.abc import Callable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from replay.audit.event import RequestRecord, has_query
+from replay.audit.event import RequestRecord
 from replay.json import JSON
-from replay.kcp.user import scoped_user
 from replay.kube.admission_request import as_sent_to_webhook, attributes_of
-from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, UserInfo
+from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import OBJECT_META_FIELDS, Schemas
 from replay.reconstruct.history.old_object import RECORD_RESPONSES
 from replay.reconstruct.rebuild import Rebuilt
 from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Known, attribute, basis_of, get
+from replay.reconstruct.record.known import Known, get, shown
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.server.options import delete_options, write_options
 
@@ -33,23 +32,25 @@ class Skeletons(Struct):
     _leaves: dict[tuple[str, GroupVersionKind, str, str], list[Missing]] = field(default_factory=dict)
 
     def partial_object(
-        self, missing: Missing, root: str, kind: GroupVersionKind, record: RequestRecord
+        self, missing: Missing, kind: GroupVersionKind, record: RequestRecord
     ) -> PartialObject | Missing:
-        """Return the object of a request, called `root`, with `missing` in all fields but its name.
+        """Return an object of a request, of which `missing` has the path, with all fields but its name unknown.
 
         Returns `missing` itself if the kind has no schema, so that its fields are unknown, or if there is no name.
         """
         name, namespace = record.name, "" if record.resource == "namespaces" else record.namespace
         schema = self.schemas_of(record.workspace).for_kind(kind)
         if schema is None or not name or schema.preserve_unknown_fields:
-            return Missing(root, missing.reason, missing.fix)
-        key = (record.workspace, kind, root, missing.reason)
+            return missing
+        key = (record.workspace, kind, missing.path, missing.reason)
         leaves = self._leaves.get(key)
         if leaves is None:
             paths = [f"metadata.{field}" for field in _METADATA] + [
                 field for field in schema.fields if field not in _NAMED
             ]
-            leaves = self._leaves[key] = [Missing(f"{root}.{path}", missing.reason, missing.fix) for path in paths]
+            leaves = self._leaves[key] = [
+                Missing(f"{missing.path}.{path}", missing.reason, missing.fix) for path in paths
+            ]
         metadata: dict[str, JSON] = {"name": name}
         if namespace:
             metadata["namespace"] = namespace
@@ -67,7 +68,7 @@ def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> R
     that object.
     """
     review = exchange.response.json
-    namespace = attribute(namespace_object, "namespaceObject")
+    namespace, namespace_basis = shown(namespace_object, "namespaceObject")
 
     def told(request: JSON) -> Attributes:
         return replace(attributes_of(as_sent_to_webhook(request)), namespace_object=namespace)
@@ -77,7 +78,7 @@ def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> R
     basis = {
         "object": None if attributes.object is None else Basis.RECORDED,
         "oldObject": None if attributes.old_object is None else Basis.RECORDED,
-        "namespaceObject": basis_of(namespace_object),
+        "namespaceObject": namespace_basis,
     }
     if review.get("isValidated", True):
         return ReplayRequest(exchange.record, attributes, original, basis)
@@ -93,27 +94,10 @@ NO_KIND = f"{_UNKNOWN_KIND}: {_GIVE_KIND}"
 RECORD_EVENTS = "use the audit log of the API server"
 
 
-def user_of(record: RequestRecord) -> UserInfo:
-    """Return the user that admission saw."""
-    return scoped_user(record.user, record.workspace) if record.scoped else record.user
-
-
-def namespace_of(record: RequestRecord) -> str:
-    """Return the namespace of the attributes.
-
-    A Namespace is its own namespace (`request.RequestInfoFactory`, `createHandler`).
-    """
-    return (
-        record.name or record.namespace
-        if record.resource == "namespaces" and not record.api_group
-        else record.namespace
-    )
-
-
-def name_of(exchange: Exchange, rebuilt: Rebuilt) -> str:
-    """Return the name in the validating phase, when a generated name exists. Collection deletions have none."""
-    if exchange.record.name or exchange.record.verb != "create":
-        return exchange.record.name
+def generated_name(exchange: Exchange, rebuilt: Rebuilt) -> str:
+    """Return the name in the validating phase of a request that has none. Collection deletions have none there either."""
+    if exchange.record.verb != "create":
+        return ""
     if isinstance(rebuilt.object, Missing):
         name = exchange.response.metadata.get("name")
     else:
@@ -125,7 +109,7 @@ def options_of(exchange: Exchange, rebuilt: Rebuilt) -> JSON | Missing | None:
     """Return the options of the operation. A connection has none."""
     if rebuilt.operation is Operation.CONNECT:
         return None
-    if not has_query(exchange.record) and not (rebuilt.operation is Operation.DELETE and exchange.request.json):
+    if not exchange.has_query and not (rebuilt.operation is Operation.DELETE and exchange.request.json):
         return Missing("request.options", _UNRECORDED, RECORD_EVENTS)
     if rebuilt.operation is Operation.DELETE:
         options = delete_options(exchange)
@@ -196,7 +180,7 @@ def missing_name(exchange: Exchange) -> tuple[Missing, ...]:
     """Return the unknown name of a request that shows none, if it was generated and the log lacks it."""
     if exchange.record.verb != "create":
         return ()
-    if exchange.succeeded and exchange.shape is BodyShape.OBJECT:
+    if exchange.shape is BodyShape.OBJECT:
         return ()  # reviews have none
     return (
         Missing("request.name", "the server generated the name, and the log has no response body", RECORD_RESPONSES),

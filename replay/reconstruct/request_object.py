@@ -40,7 +40,7 @@ def sent_object(exchange: Exchange, *, creating: bool, created: JSON = None) -> 
         return Missing("", f"the request body has API version {body.get('apiVersion')}, which replay cannot convert")
     metadata = _request_metadata(exchange, body, creating=creating)
     holes: tuple[Hole, ...] = ()
-    if exchange.succeeded and exchange.shape is BodyShape.OBJECT and exchange.concerns_parent:
+    if exchange.shape is BodyShape.OBJECT and exchange.concerns_parent:
         # Field managers are set before the mutating phase and not changed after it: the response shows them.
         managed = exchange.response.metadata.get("managedFields")
         if managed is not None:

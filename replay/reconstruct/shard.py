@@ -18,7 +18,6 @@ from replay.reconstruct.rebuild import NOT_ASKED, Rebuilt
 from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
-from replay.reconstruct.request_fields import user_of
 
 _ANNOTATIONS = ("metadata", "annotations")
 _LABELS = ("metadata", "labels")
@@ -63,7 +62,7 @@ def _sent(exchange: Exchange, rebuilt: Rebuilt, state: Known | Missing) -> Known
 
 def _is_shown(exchange: Exchange) -> bool:
     """Return whether the response has the stored metadata."""
-    return exchange.succeeded and exchange.shape in (BodyShape.OBJECT, BodyShape.PARTIAL_METADATA)
+    return exchange.shape in (BodyShape.OBJECT, BodyShape.PARTIAL_METADATA)
 
 
 def _as_validated(
@@ -78,7 +77,7 @@ def _as_validated(
         return state
     record, resource = exchange.record, exchange.resource.group_resource
     path = annotations_from_json(record.annotations).get(PATH, "")
-    unseen = set_unseen(resource, operation, user_of(record), path, state.value)
+    unseen = set_unseen(resource, operation, exchange.user, path, state.value)
     if creates_workspace(resource, operation):
         unseen[REQUIRED_GROUPS] = cluster.required_groups(record)
     state = _claimed(exchange, state, cluster.bindings_of(record))

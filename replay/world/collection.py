@@ -22,7 +22,7 @@ from replay.kube.selector import (
     parse_label_selector,
 )
 from replay.reconstruct.collection import deleted_items
-from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.exchange import Exchange, query_of
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.server.deletion import held_by
 from replay.world.pod_validation import is_open
@@ -62,8 +62,9 @@ class Collection(Struct, frozen=True, dict=True):
         A field that the kind does not offer for selection matches nothing.
         """
         try:
-            by_label = parse_label_selector(exchange.query.get("labelSelector", [""])[0])
-            by_field = parse_field_selector(exchange.query.get("fieldSelector", [""])[0])
+            query = query_of(exchange.record.request_uri)
+            by_label = parse_label_selector(query.get("labelSelector", [""])[0])
+            by_field = parse_field_selector(query.get("fieldSelector", [""])[0])
         except SelectorError:
             return False
         selectable = {**_NAMES, **SELECTABLE.get((self.record.api_group, self.record.resource), {})}

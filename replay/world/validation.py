@@ -197,16 +197,16 @@ class PatchRules:
 
     def leaves_valid(self, kind: GroupVersionKind, patch: Sequence[JSON]) -> bool:
         """Return whether a patch cannot break any rule that `breaks_rules` checks."""
-        return all(self._is_harmless(kind, operation) for operation in patch)
-
-    def _is_harmless(self, kind: GroupVersionKind, operation: JSON) -> bool:
-        key = (kind, orjson.dumps(operation))
-        is_harmless = self._harmlessness.get(key)
-        if is_harmless is None:
-            if len(self._harmlessness) >= MOST_OPERATIONS:
-                self._harmlessness.clear()
-            is_harmless = self._harmlessness[key] = _is_harmless(self._schemas.for_kind(kind), operation)
-        return is_harmless
+        for operation in patch:
+            key = (kind, orjson.dumps(operation))
+            is_harmless = self._harmlessness.get(key)
+            if is_harmless is None:
+                if len(self._harmlessness) >= MOST_OPERATIONS:
+                    self._harmlessness.clear()
+                is_harmless = self._harmlessness[key] = _is_harmless(self._schemas.for_kind(kind), operation)
+            if not is_harmless:
+                return False
+        return True
 
 
 def breaks_metadata(patch: Sequence[JSON]) -> bool:

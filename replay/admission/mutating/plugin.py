@@ -222,8 +222,6 @@ class MutatingRequest:
     def match_error(self, invocation: Invocation, value: Object, shown: Shown) -> str | None:
         """Return the match conditions' error of a policy in the second pass that need not run again."""
         evaluator, kind = invocation.hook.evaluator, invocation.match.kind
-        if not evaluator.has_match_conditions:
-            return None
         versioned = value if kind == self.attributes.kind else self._versioned(kind, value)
         inputs, observer = self._input(invocation), self.observer
         if observer is None:
@@ -334,7 +332,10 @@ class _Pass:
                 self._again.require()
             try:
                 for invocation in invocations:
-                    self._invoke(invocation)
+                    if self._reinvoke and invocation.key not in self._again.again:
+                        self._match_again(invocation)
+                    else:
+                        self._invoke(invocation)
             # A status error is returned alone: `dispatchInvocations` drops the errors that it has collected.
             except _RefusedError as refused:
                 self._denials = [refused.denial]
@@ -384,26 +385,28 @@ class _Pass:
             for param in invocations:
                 yield Invocation(hook, bound.binding, match, param, unknown)
 
+    def _match_again(self, invocation: Invocation) -> None:
+        """Evaluate the match conditions of a policy that need not run again. The server does too, and errors count."""
+        if invocation.hook.evaluator.has_match_conditions:
+            shown = self._shown.get(invocation.match.kind, AS_IT_CAME)
+            error = self._request.match_error(invocation, self._object, shown)
+            self._shown[invocation.match.kind] = shown.read(matching=True)
+            self._errors(invocation, (error,) if error else ())
+
     def _invoke(self, invocation: Invocation) -> None:
-        """Run one policy, unless this is the second pass and it need not run again."""
+        """Run one policy on the object as the policies before left it."""
         obj, policy, kind = self._object, invocation.hook.policy, invocation.match.kind
         shown = self._shown.get(kind, AS_IT_CAME)
-        # The server still evaluates the match conditions of a policy that it does not run again, and their errors
-        # count.
-        if self._reinvoke and invocation.key not in self._again.again:
-            error = self._request.match_error(invocation, obj, shown)
-            if invocation.hook.evaluator.has_match_conditions:
-                self._shown[kind] = shown.read(matching=True)
-            self._errors(invocation, (error,) if error else ())
-            return
         result = self._request.mutate(invocation, obj, shown)
         self._shown[kind] = result.shown
         if not result.matched:
-            self._errors(invocation, result.errors)
+            if result.errors:
+                self._errors(invocation, result.errors)
             return
         if invocation.unknown is not None and (result.unknown or result.errors or result.object is not obj):
             result = _depending_on(invocation.unknown)
-        self._errors(invocation, result.errors)
+        if result.errors:
+            self._errors(invocation, result.errors)
         if result.status is not None:
             raise _RefusedError(_status_denial(invocation, result.status))
         for missing in result.unknown:

@@ -11,7 +11,6 @@ from typing import Any, Final, Protocol, runtime_checkable
 from msgspec import Struct, field
 
 from replay.admission.decision import Denial, Triggered
-from replay.admission.request import user_info
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
 from replay.go.format import quote
 from replay.go.time import duration_text
@@ -116,7 +115,7 @@ def partial_request(attributes: Attributes) -> dict[str, JSON]:
         "requestKind": kind,
         "requestResource": resource,
         "operation": str(attributes.operation),
-        "userInfo": user_info(attributes.user_info),
+        "userInfo": dict(attributes.user_info.value),
         "object": shown_to_webhook(attributes),
         "oldObject": attributes.old_object,
         "dryRun": attributes.dry_run,

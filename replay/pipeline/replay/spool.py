@@ -9,6 +9,7 @@ import heapq
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -78,7 +79,7 @@ def _pieces(classes: Mapping[CoarseClass, ClassOutcomes], file: BinaryIO) -> dic
     """Write the divergence of each class, and its findings in order."""
     pieces = {}
     for requests, findings in classes.items():
-        findings.findings.sort(key=lambda pending: pending.place)
+        findings.findings.sort(key=attrgetter("place"))
         divergence = file.tell()
         pickle.dump(findings.divergence, file, pickle.HIGHEST_PROTOCOL)
         pieces[requests] = ClassPiece(Totals(findings.summary, findings.fidelity), divergence, file.tell())

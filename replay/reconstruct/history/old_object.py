@@ -89,7 +89,7 @@ class OldObjects(Struct, frozen=True):
 
     def _updated(self, exchange: Exchange) -> Known | Missing:
         named = sent_revision(exchange)
-        if exchange.dry_run and exchange.succeeded and exchange.shape is BodyShape.OBJECT:
+        if exchange.dry_run and exchange.shape is BodyShape.OBJECT:
             # What was not stored answers with the version that it found
             # (`registry.DryRunnableStorage.GuaranteedUpdate`).
             named = revision(exchange.response.metadata)
@@ -100,7 +100,7 @@ class OldObjects(Struct, frozen=True):
                 return state
         # Only a trusted history counts here: nothing in the response confirms it.
         last = self._guarded(self.last(exchange))
-        if not exchange.succeeded or exchange.shape is not BodyShape.OBJECT:
+        if exchange.shape is not BodyShape.OBJECT:
             return last if named is None else Missing("", _unknown_revision(named), RECORD_RESPONSES)
         if exchange.record.verb == "patch":
             return self._patched(exchange, self.last(exchange))
@@ -195,7 +195,7 @@ class OldObjects(Struct, frozen=True):
 
     def _deleted(self, exchange: Exchange) -> Known | Missing:
         named = precondition(exchange)
-        is_shown = exchange.succeeded and exchange.shape is BodyShape.OBJECT
+        is_shown = exchange.shape is BodyShape.OBJECT
         # A removal may be validated again after its own first write, which changed the version.
         if named is not None and not (is_shown and _answers_with_removed_object(exchange)):
             state = self._at_precondition(exchange, named)

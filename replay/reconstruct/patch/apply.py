@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from replay.audit.event import has_query
 from replay.json import JSON, FieldPath
 from replay.kube.default import set_custom_defaults
 from replay.kube.go_object import round_trip
@@ -32,7 +31,7 @@ from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.history.derived import second
 from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, form_of
 from replay.reconstruct.patch.result import settled
-from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.exchange import Exchange, query_of
 from replay.reconstruct.record.known import Known, get, removed
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -123,7 +122,7 @@ def _schema_of(exchange: Exchange, schemas: Schemas) -> tuple[Schema, GroupVersi
 def _managers(exchange: Exchange, old: Known, kind: GroupVersionKind) -> Managers:
     """Return the field managers of an old object. Raise `UnappliedPatchError` if unknown."""
     entries = get(old.value, MANAGED)
-    if not (are_managers_known(old) and has_query(exchange.record)):
+    if not (are_managers_known(old) and exchange.has_query):
         raise UnappliedPatchError("the apply may remove fields that it omits, and the log does not show managedFields")
     # The server takes over what `kubectl` applied on the client (`managedfields/internal.lastAppliedManager.Apply`),
     # which is not followed here.
@@ -144,7 +143,7 @@ def are_managers_known(value: Known) -> bool:
 
 def writer_of(exchange: Exchange) -> Writer:
     """Return the field manager of a write (`managerOrUserAgent`), and the fields that its endpoint ignores."""
-    record, query = exchange.record, exchange.query
+    record, query = exchange.record, query_of(exchange.record.request_uri)
     name = (query.get("fieldManager") or [""])[0] or record.user_agent.partition("/")[0][:_LONGEST_NAME] or "unknown"
     is_apply = record.verb == "patch" and form_of(exchange) is PatchForm.APPLY
     version = f"{record.api_group}/{record.api_version}" if record.api_group else record.api_version

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any
 
-from replay.audit.event import CREATED, has_query
+from replay.audit.event import CREATED
 from replay.json import JSON, FieldPath
 from replay.kube import json_patch
 from replay.kube.json_patch import JSONPatchError
-from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.exchange import Exchange, query_of
 from replay.reconstruct.record.known import get
 
 """Status of an answer to a request that created its object."""
@@ -50,10 +50,10 @@ def form_of(exchange: Exchange) -> PatchForm:
     if isinstance(patch, list):
         return PatchForm.JSON
     # Other patches of a missing object fail with 404, and only an apply has the parameter `force`.
-    if patch is None and (exchange.record.code == CREATED or "force" in exchange.query):
+    if patch is None and (exchange.record.code == CREATED or "force" in query_of(exchange.record.request_uri)):
         return PatchForm.APPLY
     is_whole = isinstance(patch, dict) and patch.get("apiVersion") and patch.get("kind")
-    if is_whole and ("fieldManager" in exchange.query or not has_query(exchange.record)):
+    if is_whole and ("fieldManager" in query_of(exchange.record.request_uri) or not exchange.has_query):
         return PatchForm.APPLY
     return PatchForm.MERGE
 

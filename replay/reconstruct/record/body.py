@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 from functools import cache
+from typing import Any
 
 import orjson
 from msgspec import Struct
@@ -34,8 +35,11 @@ class UnusableBodyError(Exception):
     """A body looked like an object and is not one. `str()` is the problem."""
 
 
-class Body(Struct, eq=False):
+class Body(Struct, eq=False, dict=True):
     """One body, decoded at the first use of `json` or `fault`.
+
+    `json` is the decoded body, None if there is none or it is unusable: no JSON, nested too deep, or of another form.
+    `fault` is the problem of an unusable body as a sentence, else empty.
 
     A text that begins like an object of the kind counts as one without decoding (`shape`), because most bodies are never
     read. If such a body turns out to be unusable, `json` raises `UnusableBodyError`. A `checked` body never does: it is
@@ -45,26 +49,21 @@ class Body(Struct, eq=False):
     text: str | None
     name: str = "response"
     checked: bool = False
-    _json: JSON = ...
-    _problem: str = ""
     _is_promised: bool = False
 
-    @property
-    def json(self) -> JSON:
-        """The decoded body, None if there is none or it is unusable: no JSON, nested too deep, or of another form."""
-        # `...` says that the text is not decoded yet. None is a possible body.
-        if self._json is ...:
-            self._json, self._problem = _usable(self.text) if self.text else (None, "")
-        if self._problem and self._is_promised:
+    def __getattr__(self, name: str) -> Any:
+        """Decode the text. Python asks this only for what is not there yet: `json` or `fault` before their first use."""
+        if name not in ("json", "fault"):
+            raise AttributeError(name)
+        value, problem = _usable(self.text) if self.text else (None, "")
+        self.fault = f"replay cannot use the {self.name} body: {problem}" if problem else ""
+        if not (problem and self._is_promised):
+            # From now on its form is certain.
+            self.json: JSON = value
+            self.checked = True
+        elif name == "json":
             raise UnusableBodyError(self.fault)
-        return self._json
-
-    @property
-    def fault(self) -> str:
-        """The problem of an unusable body as a sentence, else empty."""
-        if self._json is ...:
-            self._json, self._problem = _usable(self.text) if self.text else (None, "")
-        return f"replay cannot use the {self.name} body: {self._problem}" if self._problem else ""
+        return self.__dict__[name]
 
     @property
     def metadata(self) -> dict[str, JSON]:
@@ -75,7 +74,7 @@ class Body(Struct, eq=False):
 
     def shape(self, kind: GroupVersionKind | None) -> BodyShape:
         """Return what the body is, for a request whose object is of `kind` (None: unknown)."""
-        if self._json is ... and not self.checked and self.text and kind and self.text.startswith(_beginning(kind)):
+        if kind and not self.checked and self.text and self.text.startswith(_beginning(kind)):
             self._is_promised = True
             return BodyShape.OBJECT
         body = self.json

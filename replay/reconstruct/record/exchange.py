@@ -6,6 +6,7 @@ from functools import lru_cache
 from urllib.parse import parse_qs
 
 from replay.audit.event import RequestRecord
+from replay.kcp.user import scoped_user
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
 from replay.reconstruct.record.body import Body, BodyShape
@@ -26,22 +27,27 @@ class Exchange:
     `resource` is the requested resource, `api_resource` what discovery says of it, and `parent_kind` its kind, None if neither discovery nor a body tells it.
     `kind` is the one that admission sees (`Scale` for `deployments/scale`). `succeeded` says that the API server
     answered with success, `is_connect` that admission sees a CONNECT. `concerns_parent` says that the bodies are the
-    object itself, and not the kind of a subresource. `dry_run` says that nothing was to be stored.
+    object itself, and not the kind of a subresource. `dry_run` says that nothing was to be stored. `shape` is the form
+    of a successful response, compared with `kind`, and `ABSENT` for other requests. `has_query` is false in logs of other
+    APIs, which have neither the query nor the whole user. `namespace` and `user` are those that admission sees.
     """
 
     __slots__ = (
-        "_shape",
         "api_resource",
         "concerns_parent",
         "dry_run",
+        "has_query",
         "is_connect",
         "kind",
+        "namespace",
         "parent_kind",
         "record",
         "request",
         "resource",
         "response",
+        "shape",
         "succeeded",
+        "user",
     )
 
     def __init__(self, record: RequestRecord, discovery: Discovery, *, checked: bool = False) -> None:
@@ -50,6 +56,10 @@ class Exchange:
         self.resource = _resource(record.api_group, record.api_version, record.resource)
         self.request = Body(record.request_object, "request", checked)
         self.response = Body(record.response_object, "response", checked)
+        # A Namespace is its own namespace (`request.RequestInfoFactory`, `createHandler`).
+        is_namespace = record.resource == "namespaces" and not record.api_group
+        self.namespace = record.name or record.namespace if is_namespace else record.namespace
+        self.user = scoped_user(record.user, record.workspace) if record.scoped else record.user
         self.succeeded = 200 <= record.code < 300
         self.is_connect = record.subresource in CONNECT_SUBRESOURCES
         self.concerns_parent = record.subresource not in NOT_THE_OBJECT
@@ -62,7 +72,8 @@ class Exchange:
         # Only a deletion can ask for a dry run in its body, so that no other body is decoded for this.
         may_be_dry_run = "dryRun" in record.request_uri or record.verb in _DELETIONS
         self.dry_run = may_be_dry_run and is_dry_run(record.request_uri, record.verb, self.request)
-        self._shape: BodyShape | None = None
+        self.has_query = not record.user.missing
+        self.shape = self.response.shape(self.kind) if self.succeeded else BodyShape.ABSENT
 
     def _kind_in_bodies(self) -> GroupVersionKind | None:
         """Return the kind that a body tells of a resource that discovery does not know."""
@@ -70,18 +81,6 @@ class Exchange:
             if isinstance(body, dict) and split_api_version(str(body.get("apiVersion"))) == self.resource[:2]:
                 return GroupVersionKind(*self.resource[:2], str(body.get("kind")))
         return None
-
-    @property
-    def query(self) -> dict[str, list[str]]:
-        """The query of the request URI."""
-        return query_of(self.record.request_uri)
-
-    @property
-    def shape(self) -> BodyShape:
-        """The form of the response, compared with the kind of the request."""
-        if self._shape is None:
-            self._shape = self.response.shape(self.kind)
-        return self._shape
 
 
 def is_dry_run(request_uri: str, verb: str, request: Body) -> bool:

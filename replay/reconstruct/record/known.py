@@ -93,11 +93,13 @@ def outermost(holes: Iterable[Hole]) -> list[Hole]:
     return distinct
 
 
-def basis_of(state: Known | Missing) -> Basis | None:
-    """Return the basis that an outcome shows: None if the API says null."""
+def shown(state: Known | Missing, root: str) -> tuple[JSON | PartialObject | Missing | None, Basis | None]:
+    """Return the value for `Attributes`, and the basis that an outcome shows. Both are None if the API says null."""
     if isinstance(state, Missing):
-        return Basis.MISSING
-    return None if state.value is None else state.basis
+        return Missing(root, state.reason, state.fix), Basis.MISSING
+    if state.value is None:
+        return None, None
+    return attribute(state, root) if state.holes else state.value, state.basis
 
 
 def rendered(path: FieldPath) -> str:
@@ -159,15 +161,18 @@ def replaced(value: JSON, path: FieldPath, leaf: JSON) -> JSON:
 
 def removed(value: JSON, path: FieldPath) -> JSON:
     """Return a copy without the map entry at the end of a path."""
-    head, rest = path[0], path[1:]
-    if not isinstance(value, dict) or head not in value:
+    *above, last = path
+    container = value
+    for part in above:
+        container = container.get(part) if isinstance(container, dict) else None
+    if not isinstance(container, dict) or last not in container:
         return value
-    fields = dict(value)
-    if rest:
-        fields[head] = removed(fields[head], rest)
-    else:
-        del fields[head]
-    return fields
+    root = copied = dict(value)
+    for part in above:
+        copied[part] = dict(copied[part])
+        copied = copied[part]
+    del copied[last]
+    return root
 
 
 def differences(one: JSON, other: JSON, path: FieldPath = ()) -> Iterator[FieldPath]:

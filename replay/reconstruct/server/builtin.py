@@ -223,7 +223,7 @@ def _with_pod_plugins(
     """Return a pod after the plugins that change pods, in their order."""
     namespace = exchange.record.namespace
     # The stored object shows what the plugins added, whatever the state of their objects was.
-    shown = exchange.response.json if exchange.succeeded and exchange.shape is BodyShape.OBJECT else None
+    shown = exchange.response.json if exchange.shape is BodyShape.OBJECT else None
     if creating and "LimitRanger" not in undone:
         pod = with_limits(pod, namespace, shown, lister)
     if creating and "ServiceAccount" not in undone:
@@ -278,7 +278,10 @@ def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Liste
     if get(pod.value, ("metadata", "annotations", MIRROR)) is not None:
         return pod
     pod = pod.with_fields(("spec",), with_account(pod.value.get("spec") or {}))
-    account = lister.get(SERVICE_ACCOUNT, namespace, pod.value["spec"]["serviceAccountName"])
+    # The stored pod has the result, so no account is looked up.
+    account = (
+        None if shown is not None else lister.get(SERVICE_ACCOUNT, namespace, pod.value["spec"]["serviceAccountName"])
+    )
     mounts = _mounts_token(pod, shown, account)
     if mounts is None:
         pod = pod.with_holes(_token_holes(pod))

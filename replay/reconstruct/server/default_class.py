@@ -78,7 +78,7 @@ class DefaultClasses:
         if not default_of.is_needed(obj.value):
             return obj
         path: FieldPath = ("spec", default_of.field)
-        if exchange.succeeded and exchange.shape is BodyShape.OBJECT:
+        if exchange.shape is BodyShape.OBJECT:
             got = get(exchange.response.json, path)
             # Without a mutator, the class in the response can only come from the plugin.
             if got is None or not mutated:
@@ -94,8 +94,10 @@ class DefaultClasses:
         Pods that got none prove that there was no global default.
         """
         is_open = any(hole.path == _PRIORITY_CLASS for hole in pod.holes) and get(pod.value, _PRIORITY_CLASS) is None
+        if not is_open:
+            return pod
         got = {resource: {row[3] for row in rows} for resource, rows in self._shown.items()}
-        if not is_open or not _is_without_default_priority(got):
+        if not _is_without_default_priority(got):
             return pod
         pod = pod.without(_PRIORITY_CLASS).with_value(("spec", "priority"), 0)
         return pod.with_value(("spec", "preemptionPolicy"), PREEMPT)

@@ -11,7 +11,7 @@ from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
 from replay.reconstruct.history.derived import FINALIZERS, being_deleted
 from replay.reconstruct.history.history import COLLECTORS
-from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.exchange import Exchange, query_of
 from replay.reconstruct.record.known import GONE, Known, get
 
 _TIMESTAMP = ("metadata", "deletionTimestamp")
@@ -76,7 +76,7 @@ def _policy(exchange: Exchange) -> str:
     options = exchange.request.json if isinstance(exchange.request.json, dict) else {}
     if exchange.record.subresource == "eviction":
         options = options.get("deleteOptions") or {}
-    query = {} if options else exchange.query
+    query = {} if options else query_of(exchange.record.request_uri)
     orphans = options.get("orphanDependents", query.get("orphanDependents", [None])[0])
     if orphans is not None:
         return "Orphan" if str(orphans).lower() in ("true", "1", "t") else "Background"

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from replay.audit.event import has_query
 from replay.go.format import parse_int
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing, Operation
 from replay.kube.gvk import GroupVersionKind
-from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.exchange import Exchange, query_of
 from replay.reconstruct.record.known import Known
 
 _META = "meta.k8s.io/v1"
@@ -23,7 +22,7 @@ def write_options(exchange: Exchange, operation: Operation) -> JSON:
     """Return the CreateOptions or UpdateOptions from the query; patches carry them too (`patchToUpdateOptions`)."""
     kind = "CreateOptions" if operation is Operation.CREATE else "UpdateOptions"
     options: dict[str, JSON] = {"kind": kind, "apiVersion": _META}
-    query = exchange.query
+    query = query_of(exchange.record.request_uri)
     if query.get("dryRun"):
         options["dryRun"] = query["dryRun"]
     for name in _TEXT_OPTIONS:
@@ -39,14 +38,14 @@ def delete_options(exchange: Exchange) -> JSON | Missing:
     # An unusable body still shows that there was one, so the query does not count.
     if exchange.request.fault:
         return Missing("request.options", exchange.request.fault)
-    if body_sent is None and exchange.record.level == "Metadata" and not exchange.query:
+    if body_sent is None and exchange.record.level == "Metadata" and not query_of(exchange.record.request_uri):
         return Missing(
             "request.options",
             "audit level Metadata does not record DeleteOptions",
             "audit this resource at level Request or RequestResponse",
         )
     options: dict[str, JSON] = {"kind": "DeleteOptions", "apiVersion": _META}
-    body = body_sent if isinstance(body_sent, dict) else _options_from_query(exchange.query)
+    body = body_sent if isinstance(body_sent, dict) else _options_from_query(query_of(exchange.record.request_uri))
     options.update(
         {name: value for name, value in body.items() if name not in ("kind", "apiVersion") and value is not None}
     )
@@ -94,15 +93,16 @@ def connect_object(exchange: Exchange) -> Known | Missing:
     fields = _CONNECT_FIELDS.get(kind.kind) if kind else None
     if kind is None or fields is None:
         return Missing("", "the kind of the connection options is not known")
-    if not has_query(exchange.record):
+    if not exchange.has_query:
         return Missing("", "the connection options are in the query of the URL, which the log does not have")
     return Known(_connect_options(exchange, kind, fields), Basis.RECORDED)
 
 
 def _connect_options(exchange: Exchange, kind: GroupVersionKind, fields: Mapping[str, type]) -> JSON:
     options: dict[str, JSON] = {"kind": kind.kind, "apiVersion": kind.api_version}
+    query = query_of(exchange.record.request_uri)
     for name, field_type in fields.items():
-        values = exchange.query.get(name)
+        values = query.get(name)
         if values is None:
             continue
         if field_type is bool:
