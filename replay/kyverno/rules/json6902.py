@@ -84,9 +84,10 @@ def apply_json6902(resource: JSON, text: str) -> JSON:
     wrong = next(filter(None, map(invalid_operation, operations)), "")
     if wrong:
         raise RuleError(f"failed to decode patches: {wrong}")
+    original = resource
     for operation in operations:
         try:
-            resource = _applied(resource, operation)
+            resource = _applied(resource, operation, original)
         except JSONPatchError as error:
             raise RuleError(str(error)) from None
     if resource is None and operations:  # operations that all change nothing leave no object to write
@@ -96,8 +97,11 @@ def apply_json6902(resource: JSON, text: str) -> JSON:
     return resource
 
 
-def _applied(resource: JSON, operation: Mapping[str, Any]) -> JSON:
-    """Return the object after an operation. Raises RuleError and JSONPatchError."""
+def _applied(resource: JSON, operation: Mapping[str, Any], original: JSON) -> JSON:
+    """Return the object after an operation. Raises RuleError and JSONPatchError.
+
+    The field with the empty name holds the `original` object for those who read it, as in the library of Kyverno.
+    """
     op, path = operation["op"], operation["path"]
     way = tokens(path)
     # Kyverno's patch options: paths are created for `add`, and may be missing for `remove`.
@@ -111,18 +115,24 @@ def _applied(resource: JSON, operation: Mapping[str, Any]) -> JSON:
                 f"error in remove for path: '{path}': strconv.Atoi: parsing {quote(way[-1])}: invalid syntax"
             )
         return resource
+    elif op == "replace" and way[-1:] == ("",) and isinstance(_at(resource, way[:-1]), dict):
+        operation = {**operation, "op": "add"}
     elif op == "replace" and not _is_there(resource, way) and _is_there(resource, way[:-1]):
         raise RuleError(f"replace operation does not apply: doc is missing key: {path}: missing value")
     elif op in ("copy", "move"):
         source = operation["from"]
+        if path == "":  # the field with the empty name, as `/`, and not the whole object
+            path, way, operation = "/", ("",), {**operation, "path": "/"}
         if source == "" and op == "move":
             raise RuleError("unable to move entire document to another path: invalid state detected")
-        if source == "":
+        if source in ("", "/"):
+            if op == "move":
+                resource = {key: value for key, value in resource.items() if key}
             if not _is_there(resource, way[:-1]):
                 raise RuleError(
-                    f"copy operation does not apply: doc is missing destination path: {path}: missing value"
+                    f"{op} operation does not apply: doc is missing destination path: {path}: missing value"
                 )
-            operation = {"op": "add", "path": path, "value": resource}
+            operation = {"op": "add", "path": path, "value": original}
         else:
             _check_source(resource, op, source)
     return apply(resource, [operation])

@@ -32,7 +32,12 @@ def matches_selector(selector: Mapping[str, Any], labels: Mapping[str, str]) -> 
         is_pattern = has_wildcard(key) or has_wildcard(value)
         wanted_key, wanted_value = _expanded(key, value, labels) if is_pattern else (key, value)
         wanted[wanted_key] = wanted_value
-    expressions = selector.get("matchExpressions") or ()
+    return matches_plain_selector({**selector, "matchLabels": wanted}, labels)
+
+
+def matches_plain_selector(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Return whether labels match a selector as the API server has it, without wildcards. Raises SelectorError."""
+    wanted, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
     _check(wanted, expressions)
     return all(labels.get(key) == value for key, value in wanted.items()) and all(
         _holds(each, labels) for each in expressions

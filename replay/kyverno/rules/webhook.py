@@ -17,7 +17,7 @@ from replay.kube.json_patch import diff
 from replay.kyverno.rules.autogen import compute_rules
 from replay.kyverno.rules.engine import Engine
 from replay.kyverno.rules.go_value import as_map, with_floats
-from replay.kyverno.rules.match import SelectorError, matches_selector, texts_of
+from replay.kyverno.rules.match import SelectorError, matches_plain_selector, matches_selector, texts_of
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import ERROR, FAIL, PASS, SKIP, PolicyResponse, RuleResponse, UndeterminedError
 from replay.kyverno.wildcard import kinds_of, matches_any, matches_wildcard, selected_resources
@@ -128,7 +128,8 @@ class RulePolicy:
                 continue
             if matches_any(namespaces, str(own["metadata"]["name"])):
                 return enforces(override.get("action"))
-            if selector is not None and _plainly_selects(selector, texts_of(own, "labels")):
+            # The policy cache knows no wildcards here. The action of a response does (`_overriding`).
+            if selector is not None and _selects(matches_plain_selector, selector, texts_of(own, "labels")):
                 return enforces(override.get("action"))
         return enforces(validation.get("failureAction") or self.spec.get("validationFailureAction"))
 
@@ -138,9 +139,14 @@ def enforces(action: JSON) -> bool:
     return str(action or "").lower() == "enforce"
 
 
-def _plainly_selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def _selects(
+    matches: Callable[[Mapping[str, Any], Mapping[str, str]], bool],
+    selector: Mapping[str, Any],
+    labels: Mapping[str, str],
+) -> bool:
+    """Return whether a selector selects labels. An invalid one selects nothing."""
     try:
-        return matches_selector(selector, labels)
+        return matches(selector, labels)
     except SelectorError:
         return False
 
@@ -372,7 +378,7 @@ def _overriding(response: PolicyResponse, overrides: JSON) -> JSON:
     namespace = str(as_map(as_map(response.patched).get("metadata")).get("namespace") or "")
     for override in overrides or ():
         selector = override.get("namespaceSelector")
-        is_selected = selector is None or _plainly_selects(selector, response.namespace_labels)
+        is_selected = selector is None or _selects(matches_selector, selector, response.namespace_labels)
         names = override.get("namespaces")
         if names is None and is_selected:
             return override.get("action")
