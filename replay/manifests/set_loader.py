@@ -254,7 +254,7 @@ def _bundle_set(path: Path, version: KubernetesVersion, created: KubernetesVersi
     if len(bundle.through_api) > _MOST_NAMES:
         names += f" and {len(bundle.through_api) - _MOST_NAMES} more"
     hint = (
-        f"{path}: taken as created through the API: {names} (the name of a static manifest ends with `{STATIC_SUFFIX}`)"
+        f"{path}: treated as policies of the API: {names} (the name of a static manifest ends with `{STATIC_SUFFIX}`)"
     )
     loaded = _set_from_bundle(bundle)
     objects = [each for part in loaded.parts for each in part.objects]

@@ -77,12 +77,15 @@ def scan_document(scan: Scan, rows: int = 20) -> Document:
     workloads = len(owners)
     verdict = f"{number(len(scan.breaches))} of {plural(len(scan.objects), 'object')} would be {_verb_of(scan)}. They belong to {plural(workloads, 'workload')}."
     verdict = verdict if workloads else f"No object would be {_verb_of(scan)}."
+    verdict = (
+        verdict if scan.objects else "Nothing was checked: the snapshot has no objects, or none in these namespaces."
+    )
     sections = (_policies(scan), _owners(scan, rows), _gaps(scan))
     return Document(
         "Existing objects under the candidate",
         f"{inert(scan.snapshot)} · each object {_ASKED[scan.operation]}",
         verdict,
-        Tone.BAD if workloads else Tone.GOOD,
+        Tone.BAD if workloads else Tone.GOOD if scan.objects else Tone.WARN,
         tuple(_facts(scan)),
         tuple(section for section in sections if section.blocks),
     )

@@ -60,9 +60,7 @@ def test_what_is_taken_for_granted_is_said(short_sample: Path, policy: Path) -> 
     code, text = run(short_sample, "--candidate", str(policy))
     assert code == 0
     told = " ".join(text.split())
-    assert (
-        "taken as created through the API: `small` (the name of a static manifest ends with `.static.k8s.io`)" in told
-    )
+    assert "treated as policies of the API: `small` (the name of a static manifest ends with `.static.k8s.io`)" in told
     assert "`small` has no binding in this file, without which it decides nothing" in told
 
 

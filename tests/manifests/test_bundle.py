@@ -369,6 +369,6 @@ def test_a_set_may_be_a_bundle(tmp_path: Path) -> None:
         "others": ["CustomResourceDefinition/parts.example.com", "LimitRange/default/l"],
     }
     assert [hint.removeprefix(f"{path}: ") for hint in loaded.hints] == [
-        "taken as created through the API: `small` (the name of a static manifest ends with `.static.k8s.io`)",
+        "treated as policies of the API: `small` (the name of a static manifest ends with `.static.k8s.io`)",
         "`small.static.k8s.io` has no binding in this file, without which it decides nothing",
     ]

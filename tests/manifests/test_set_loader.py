@@ -259,7 +259,7 @@ def test_a_file_of_policies_is_a_set(tmp_path: Path) -> None:
     found = [(policy.name, policy.static) for policy in loaded.manifest_set(NEWEST).validating_policies]
     assert found == [("b.static.k8s.io", True), ("a", False)]
     assert [hint.removeprefix(f"{path}: ") for hint in loaded.hints] == [
-        "taken as created through the API: `a` (the name of a static manifest ends with `.static.k8s.io`)",
+        "treated as policies of the API: `a` (the name of a static manifest ends with `.static.k8s.io`)",
         "`b.static.k8s.io` has no binding in this file, without which it decides nothing",
         "`a` has no binding in this file, without which it decides nothing",
     ]

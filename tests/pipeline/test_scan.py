@@ -178,3 +178,11 @@ def test_a_scenario_directory_stands_for_snapshot_log_and_sets() -> None:
     )
     assert (short.exit_code, short.stdout) == (spelled.exit_code, spelled.stdout)
     assert "3 of 176 objects would be denied. They belong to 3 workloads." in " ".join(short.stdout.split())
+
+
+def test_an_empty_snapshot_is_no_good_news(tmp_path: Path) -> None:
+    snapshot = tmp_path / "cluster.jsonl"
+    snapshot.write_text("")
+    result = CliRunner().invoke(app, ["scan", str(snapshot), "--candidate", str(SAMPLE / "candidate")])
+    assert "Nothing was checked: the snapshot has no objects" in result.output
+    assert result.exit_code == 0

@@ -1,6 +1,6 @@
 """Webhooks in the report of `replay run`: new calls and their answers.
 
-For an outage: what is refused, what passes unchecked, and whether they can come back.
+For an outage: what is refused, what passes unchecked, and whether they can recover.
 """
 
 from __future__ import annotations
@@ -108,25 +108,27 @@ def outage_verdict(result: RunResult) -> str:
     unchecked = sum(count for call, count in _failed_calls(result).items() if call[1] == FailurePolicy.IGNORE)
     refused = _stuck(result.outage)
     stuck = (
-        f" It could not come back by itself: {plural(len(refused), 'step is', 'steps are')} refused." if refused else ""
+        f" It could not recover by itself: {plural(len(refused), 'recovery step')} would be denied." if refused else ""
     )
     passes = f" {plural(unchecked, 'request')} would pass unchecked." if unchecked else ""
     return f"No endpoint answers for {names}.{passes}{stuck}"
 
 
 def outage_facts(result: RunResult) -> list[Fact]:
-    """Return whether the webhooks can come back."""
+    """Return whether the webhooks can recover."""
     outage = result.outage
     if outage is None:
         return []
     if not outage.steps:
-        return [Fact("Return", "undetermined", "it depends on nodes and pods, which a kcp shard does not have")]
+        return [Fact("Recovery", "undetermined", "it depends on nodes and pods, which a kcp shard does not have")]
     refused, unknown = _stuck(outage), [each for each in outage.steps if each.answer is Return.UNKNOWN]
     if refused:
-        return [Fact("Return", "blocked", f"refused: {inert(refused[0].what)}{_more(len(refused))}", Tone.BAD)]
+        return [
+            Fact("Recovery", "blocked", f"would be denied: {inert(refused[0].what)}{_more(len(refused))}", Tone.BAD)
+        ]
     if unknown:
-        return [Fact("Return", "not certain", f"{inert(unknown[0].what)}{_more(len(unknown))}", Tone.WARN)]
-    return [Fact("Return", "possible", "no step of it needs a webhook that is down", Tone.GOOD)]
+        return [Fact("Recovery", "not certain", f"{inert(unknown[0].what)}{_more(len(unknown))}", Tone.WARN)]
+    return [Fact("Recovery", "possible", "no recovery step needs a webhook that is down", Tone.GOOD)]
 
 
 def outage_section(result: RunResult, rows: int) -> Section | None:
@@ -273,4 +275,4 @@ def _steps(outage: Outage) -> Table:
         )
         for each in outage.steps
     )
-    return Table("return", "Can the webhook come back?", columns, shown, len(shown))
+    return Table("return", "Can the webhook recover?", columns, shown, len(shown))

@@ -165,7 +165,7 @@ FILES = [
         NAMED.replace("k8s.io/v1", "k8s.io/v1beta1"),
         [
             "FILE:4:9: warning: ValidatingAdmissionPolicy/p: no binding names this policy [policy-without-binding]",
-            "FILE: taken as created through the API: `p` (the name of a static manifest ends with `.static.k8s.io`)",
+            "FILE: treated as policies of the API: `p` (the name of a static manifest ends with `.static.k8s.io`)",
             "FILE: `p` has no binding in this file, without which it decides nothing",
             "FILE: the API accepts 1 ValidatingAdmissionPolicy",
             "FILE: accepted, 0 errors, 1 warning",
@@ -180,7 +180,7 @@ FILES = [
                 'scheme "SCHEME" [server] (the server stops here)'
             ),
             "    fix: did you mean `ValidatingAdmissionPolicy`?",
-            "FILE: taken as created through the API: `p` (the name of a static manifest ends with `.static.k8s.io`)",
+            "FILE: treated as policies of the API: `p` (the name of a static manifest ends with `.static.k8s.io`)",
             "FILE: refused, 1 error, 0 warnings; the server prints:",
             '    no kind "ValidatingAdmisionPolicy" is registered for version "admissionregistration.k8s.io/v1" in scheme "SCHEME"',
         ],
