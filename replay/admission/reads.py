@@ -6,24 +6,21 @@ Footprints of compiled expressions give the inputs of a policy, and match criter
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from replay.cellib.environment import ExpressionKind
-from replay.cellib.expression import ExpressionCompiler
+from replay.cellib.policy import compiler_of, expressions_of
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import (
+    Binding,
     LabelSelector,
-    MatchCondition,
     MatchPolicy,
     MatchResources,
     MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
     ParamKind,
+    Policy,
     Rule,
-    ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
     WebhookConfiguration,
 )
 from replay.matching.equivalence import EquivalentResourceMapper
@@ -36,9 +33,6 @@ INPUTS_OF_ANY = frozenset({OBJECT, OLD_OBJECT, NAMESPACE, NAME, OPTIONS})
 """Inputs of a webhook, and of a policy that uses neither parameters nor `authorizer`."""
 MANAGED_FIELDS = "metadata.managedFields"
 _EVERYTHING = LabelSelector()
-
-_Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
-_Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
 
 
 class PolicyReads(Struct, frozen=True):
@@ -67,15 +61,12 @@ class PolicyReads(Struct, frozen=True):
 
 
 def policy_reads(
-    policies: Sequence[_Policy], bindings: Sequence[_Binding], version: KubernetesVersion
+    policies: Iterable[tuple[Policy, Iterable[Binding]]], version: KubernetesVersion
 ) -> Iterator[PolicyReads]:
     """Yield the reads of each policy that has a binding."""
-    by_policy: dict[tuple[str, bool], list[_Binding]] = {}
-    for binding in bindings:
+    for policy, bindings in policies:
         # A static policy has static bindings alone, and another policy has none of them.
-        by_policy.setdefault((binding.policy_name, binding.static), []).append(binding)
-    for policy in policies:
-        bound = by_policy.get((policy.name, policy.static), [])
+        bound = [each for each in bindings if each.static is policy.static]
         if policy.match_constraints is None or not bound:
             continue
         criteria = tuple(
@@ -103,13 +94,10 @@ def webhook_reads(configurations: Iterable[WebhookConfiguration]) -> Iterator[Po
             yield PolicyReads(webhook.name, ((match,),), INPUTS_OF_ANY, managed_fields=True)
 
 
-def _paths(policy: _Policy, version: KubernetesVersion) -> frozenset[str]:
+def _paths(policy: Policy, version: KubernetesVersion) -> frozenset[str]:
     """Return the footprint of all expressions of a policy. An expression that does not compile reads nothing."""
-    compiler = ExpressionCompiler(version, has_params=policy.param_kind is not None)
-    for variable in policy.variables:
-        compiler.declare_variable(variable.name, variable.expression)
-    compiled = [compiler.compile(kind, expression) for kind, expression in _expressions(policy)]
-    return frozenset().union(*(each.footprint for each in compiled))
+    compiler = compiler_of(policy, version)
+    return frozenset().union(*(compiler.compile(each.kind, each.text).footprint for each in expressions_of(policy)))
 
 
 def _reads_managed_fields(path: str) -> bool:
@@ -119,23 +107,6 @@ def _reads_managed_fields(path: str) -> bool:
         if path.startswith(place) or place.startswith(f"{path}."):
             return True
     return False
-
-
-def _expressions(policy: _Policy) -> Iterator[tuple[ExpressionKind, str]]:
-    conditions: Sequence[MatchCondition] = policy.match_conditions
-    yield from ((ExpressionKind.MATCH_CONDITION, each.expression) for each in conditions)
-    if isinstance(policy, MutatingAdmissionPolicy):
-        for mutation in policy.mutations:
-            is_patch = mutation.patch_type == "JSONPatch"
-            kind = ExpressionKind.JSON_PATCH if is_patch else ExpressionKind.APPLY_CONFIGURATION
-            yield kind, mutation.expression
-        return
-    for validation in policy.validations:
-        yield ExpressionKind.VALIDATION, validation.expression
-        if validation.message_expression:
-            yield ExpressionKind.MESSAGE_EXPRESSION, validation.message_expression
-    for annotation in policy.audit_annotations:
-        yield ExpressionKind.AUDIT_ANNOTATION, annotation.value_expression
 
 
 def _inputs(paths: Iterable[str]) -> frozenset[str]:

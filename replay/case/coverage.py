@@ -21,7 +21,7 @@ from replay.cel.ast.walk import descendants
 from replay.cel.strict.trace import Trace
 from replay.cel.syntax.unparse import unparse
 from replay.cel.value.values import EvalError
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import ManifestSet, MutatingAdmissionPolicy
 
 _LONGEST = 100
 _SKIPPED = "skipped"
@@ -86,12 +86,12 @@ def _all(manifests: ManifestSet) -> Iterator[Item]:
         yield Item(policy.name, "", "asked")
         for condition in policy.match_conditions:
             yield from (Item(policy.name, f"matchCondition {condition.name}", what) for what in (_RUN, _TRUE, _FALSE))
-    for validating in manifests.validating_policies:
-        for index in range(len(validating.validations)):
-            yield from (Item(validating.name, f"validation {index}", what) for what in (_RUN, _TRUE, _FALSE))
-    for mutating in manifests.mutating_policies:
-        for index, mutation in enumerate(mutating.mutations):
-            yield Item(mutating.name, f"mutation {index} ({mutation.patch_type})", _RUN)
+        if isinstance(policy, MutatingAdmissionPolicy):
+            for index, mutation in enumerate(policy.mutations):
+                yield Item(policy.name, f"mutation {index} ({mutation.patch_type})", _RUN)
+        else:
+            for index in range(len(policy.validations)):
+                yield from (Item(policy.name, f"validation {index}", what) for what in (_RUN, _TRUE, _FALSE))
 
 
 def _covered_items(policy: str, binding: BindingExplanation) -> Iterator[tuple[Item, bool]]:

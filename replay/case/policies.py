@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON
-from replay.kube.admissionregistration import GROUP, POLICY_KINDS, VALIDATING_POLICY, ManifestSet
+from replay.kube.admissionregistration import GROUP, VALIDATING_POLICY, ManifestSet, Registration
 from replay.manifests.api_object import defaulted_api_objects, refusals
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.set_loader import SetObjects, set_objects
@@ -99,16 +99,9 @@ def is_policy(obj: JSON) -> bool:
 
 def bound(manifests: ManifestSet) -> ManifestSet:
     """Return a set in which every policy has a binding. An added binding denies."""
-    objects = []
-    for kind in POLICY_KINDS:
-        names = {binding.policy_name for binding in manifests.of_kind(f"{kind}Binding")}
-        objects += [_binding(kind, each.name) for each in manifests.of_kind(kind) if each.name not in names]
-    bindings = manifest_set_from_objects([], objects)
-    return replace(
-        manifests,
-        validating_bindings=(*manifests.validating_bindings, *bindings.validating_bindings),
-        mutating_bindings=(*manifests.mutating_bindings, *bindings.mutating_bindings),
-    )
+    unbound = (policy for policy, bindings in manifests.bound(Registration) if not bindings)
+    added = manifest_set_from_objects([], [_binding(each.kind, each.name) for each in unbound])
+    return manifests.with_registrations(added.registrations)
 
 
 def _binding(kind: str, policy: str, **spec: JSON) -> JSON:

@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from replay.admission.webhook.webhooks import Phase, WebhookAdmission, configurations_of, match_resources
+from replay.admission.webhook.webhooks import WebhookAdmission, match_resources
 from replay.audit.store import Store
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ReplayError
 from replay.go.time import DurationError, parse_duration
 from replay.json import JSON
-from replay.kube.admissionregistration import FailurePolicy, ManifestSet, Webhook
+from replay.kube.admissionregistration import FailurePolicy, ManifestSet, Phase, Webhook
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
@@ -180,11 +180,10 @@ def _without_answers(manifests: ManifestSet | None, names: Collection[str], opti
         return manifests
     manifests = ManifestSet() if manifests is None else manifests
     by_name: dict[str, set[str]] = {}
-    for phase in PHASES:
-        for configuration in configurations_of(manifests, phase):
-            for webhook in configuration.webhooks:
-                by_name.setdefault(configuration.name, set()).add(webhook.name)
-                by_name.setdefault(webhook.name, set()).add(webhook.name)
+    for configuration in manifests.configurations():
+        for webhook in configuration.webhooks:
+            by_name.setdefault(configuration.name, set()).add(webhook.name)
+            by_name.setdefault(webhook.name, set()).add(webhook.name)
     for name in names:
         if name not in by_name:
             there_are = ", ".join(f"`{each}`" for each in sorted(by_name)) or "none"
@@ -249,7 +248,7 @@ def _client_limits(store: Store) -> Iterator[tuple[CoarseClass, int, int]]:
 
 def _down_webhooks(manifests: ManifestSet, impatient: Callable[[Webhook], int]) -> Iterator[DownWebhook]:
     for phase in PHASES:
-        for configuration in configurations_of(manifests, phase):
+        for configuration in manifests.configurations(phase):
             for webhook in configuration.webhooks:
                 if webhook.name in manifests.down:
                     service = webhook.client_config.service
@@ -266,21 +265,18 @@ def _down_webhooks(manifests: ManifestSet, impatient: Callable[[Webhook], int]) 
 
 def _failing(manifests: ManifestSet) -> ManifestSet:
     """Return a set with only the webhooks that are down and have the `failurePolicy` Fail."""
-    kept = {
-        f"{phase}_webhooks": tuple(
-            replace(
-                configuration,
-                webhooks=tuple(
-                    webhook
-                    for webhook in configuration.webhooks
-                    if webhook.name in manifests.down and webhook.failure_policy is FailurePolicy.FAIL
-                ),
-            )
-            for configuration in configurations_of(manifests, phase)
+    kept = (
+        replace(
+            configuration,
+            webhooks=tuple(
+                webhook
+                for webhook in configuration.webhooks
+                if webhook.name in manifests.down and webhook.failure_policy is FailurePolicy.FAIL
+            ),
         )
-        for phase in PHASES
-    }
-    return replace(ManifestSet(), **kept)
+        for configuration in manifests.configurations()
+    )
+    return ManifestSet(tuple(kept))
 
 
 def _answered(step: _Step, admissions: Sequence[WebhookAdmission], cluster: Cluster, lister: Lister) -> RecoveryStep:

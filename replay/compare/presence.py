@@ -22,7 +22,7 @@ from replay.audit.store import Store
 from replay.compare.fidelity import Fidelity
 from replay.kcp.shard.chain import instant_of
 from replay.kcp.shard.timeline import POLICY_DELAY
-from replay.kube.admissionregistration import KINDS, POLICY_KINDS, RESOURCES, ManifestSet, Sets
+from replay.kube.admissionregistration import KINDS, RESOURCES, ManifestSet, Registration, Sets
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
 
@@ -45,7 +45,7 @@ class PolicyWrite(NamedTuple):
 
 def writes_to(store: Store, manifests: ManifestSet) -> tuple[PolicyWrite, ...]:
     """Return the log's creations and deletions of objects of a set, in time order."""
-    own = {(kind, each.name) for kind in KINDS for each in manifests.of_kind(kind)}
+    own = {each.key for each in manifests.registrations}
     return tuple(
         PolicyWrite(received, answered, (_KINDS[resource], name), code == CREATED)
         for resource, name, verb, code, received, answered in store.answer("written_policies")
@@ -89,10 +89,10 @@ def without(sets: Sets, names: frozenset[Name]) -> Sets:
     The candidate keeps an object of the same name if it differs from the baseline's.
     """
     current, candidate = sets
-    one = current.where(lambda kind, each: (kind, each.name) not in names)
+    one = current.where(lambda each: each.key not in names)
     if candidate is current:
         return one, one
-    return one, candidate.where(lambda kind, each: (kind, each.name) not in names or each not in current.of_kind(kind))
+    return one, candidate.where(lambda each: each.key not in names or each not in current.registrations)
 
 
 def acting(manifests: ManifestSet, names: frozenset[Name]) -> frozenset[Name]:
@@ -101,12 +101,10 @@ def acting(manifests: ManifestSet, names: frozenset[Name]) -> frozenset[Name]:
     These are policies without a binding, and bindings without their policy.
     """
     closed = set(names)
-    for kind in POLICY_KINDS:
-        bindings = manifests.of_kind(f"{kind}Binding")
-        for policy in manifests.of_kind(kind):
-            own = {(f"{kind}Binding", each.name) for each in bindings if each.policy_name == policy.name}
-            if (kind, policy.name) in names or (own and own <= names):
-                closed |= {(kind, policy.name), *own}
+    for policy, bindings in manifests.bound(Registration):
+        own = {each.key for each in bindings}
+        if policy.key in names or (own and own <= names):
+            closed |= {policy.key, *own}
     return frozenset(closed)
 
 

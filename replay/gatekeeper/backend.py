@@ -8,7 +8,7 @@ from typing import Any
 
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
-from replay.admission.webhook.webhooks import Phase, WebhookInvocation
+from replay.admission.webhook.webhooks import WebhookInvocation
 from replay.gatekeeper.constraint import NotKnownError
 from replay.gatekeeper.engine import inventory_of_all, typed_namespace
 from replay.gatekeeper.naming import MUTATION, VALIDATION
@@ -16,7 +16,7 @@ from replay.gatekeeper.policy_set import GatekeeperPolicies, Refusal
 from replay.gatekeeper.rego.value import UnknownValue, Value
 from replay.gatekeeper.webhook import GatekeeperAnswer, mutate, validate
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import ManifestSet, Phase
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupVersionKind

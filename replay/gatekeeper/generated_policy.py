@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from replay.kube.admissionregistration import (
     ManifestSet,
     MatchResources,
     ParamRef,
+    Registration,
     Rule,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
@@ -78,7 +79,7 @@ _DEFAULT_RULES: Final = (Rule(("CREATE", "UPDATE"), ("*",), ("*",), ("*",)),)
 
 def with_generated_policies(manifests: ManifestSet, version: KubernetesVersion) -> ManifestSet:
     """Return a set with Gatekeeper's generated policies instead of earlier ones."""
-    earlier = {each.name for each in manifests.validating_policies if _is_generated(each)}
+    earlier = {each.name for each in manifests.of(ValidatingAdmissionPolicy) if _is_generated(each)}
     templates = {str(each["metadata"].get("name")): each for each in manifests.engine_objects if _source(each)}
     bound: dict[str, list[tuple[JSON, tuple[str, ...]]]] = {}
     for value in manifests.engine_objects:
@@ -93,21 +94,16 @@ def with_generated_policies(manifests: ManifestSet, version: KubernetesVersion) 
     generated = {name: _policy(templates[name], manifests, version) for name in bound}
     policies = [each for each in generated.values() if each is not None]
     constraints = [pair for name, pairs in bound.items() if generated[name] is not None for pair in pairs]
-    kept = [each for each in manifests.validating_policies if not _is_generated(each)]
-    kept_bindings = [each for each in manifests.validating_bindings if each.policy_name not in earlier]
-    return replace(
-        manifests,
-        validating_policies=_in_order([*kept, *policies]),
-        validating_bindings=_in_order([*kept_bindings, *(_binding(value, actions) for value, actions in constraints)]),
-        objects=(*manifests.objects, *(value for value, _ in constraints)),
+
+    def is_kept(each: Registration) -> bool:
+        if isinstance(each, ValidatingAdmissionPolicyBinding):
+            return each.policy_name not in earlier
+        return not isinstance(each, ValidatingAdmissionPolicy) or not _is_generated(each)
+
+    made = manifests.where(is_kept).with_registrations(
+        [*policies, *(_binding(value, actions) for value, actions in constraints)]
     )
-
-
-T = TypeVar("T", ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding)
-
-
-def _in_order(values: Iterable[T]) -> tuple[T, ...]:
-    return tuple(sorted(values, key=lambda each: (not each.static, each.name)))
+    return replace(made, objects=(*manifests.objects, *(value for value, _ in constraints)))
 
 
 def _is_generated(policy: ValidatingAdmissionPolicy) -> bool:
@@ -154,9 +150,8 @@ def _policy(template: JSON, manifests: ManifestSet, version: KubernetesVersion) 
     See `TemplateToPolicyDefinitionWithWebhookConfig`.
     """
     source, name = _source(template), template["metadata"]["name"]
-    webhook = next(
-        (each for c in manifests.validating_webhooks for each in c.webhooks if each.name == VALIDATION), None
-    )
+    configurations = manifests.configurations("validating")
+    webhook = next((each for c in configurations for each in c.webhooks if each.name == VALIDATION), None)
     operations = template["spec"]["targets"][0].get("operations") or ()
     rules = _DEFAULT_RULES if webhook is None else _rules(webhook.rules, operations)
     if rules is None:
@@ -197,7 +192,7 @@ def _policy(template: JSON, manifests: ManifestSet, version: KubernetesVersion) 
     (stored,) = defaulted_api_objects([value], version)
     if validate("ValidatingAdmissionPolicy", stored, version)[0]:
         return None
-    (policy,) = manifest_set_from_objects((), [stored]).validating_policies
+    (policy,) = manifest_set_from_objects((), [stored]).of(ValidatingAdmissionPolicy)
     match = MatchResources(resource_rules=rules)
     if webhook is not None:
         match = MatchResources(

@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from replay.cellib.version import KubernetesVersion
 from replay.gatekeeper.alike import ResultCache
 from replay.gatekeeper.constraint import GROUP, Constraint, ConstraintIndex, constraint_of, fits
@@ -27,8 +25,10 @@ from replay.kube.admissionregistration import (
     LabelSelectorRequirement,
     ManifestSet,
     MatchPolicy,
+    MutatingWebhookConfiguration,
     Rule,
     ServiceReference,
+    ValidatingWebhookConfiguration,
     Webhook,
     WebhookClientConfig,
     WebhookConfiguration,
@@ -200,21 +200,17 @@ _SUBRESOURCES = (
 def with_gatekeeper_webhooks(manifests: ManifestSet, _version: KubernetesVersion) -> ManifestSet:
     """Return the set with Gatekeeper's default webhooks, unless it has them or has no Gatekeeper objects."""
     names = {webhook.name for webhook in manifests.webhooks}
-    validating, mutating = manifests.validating_webhooks, manifests.mutating_webhooks
+    added = list[WebhookConfiguration]()
     groups = {str(value.get("apiVersion")).partition("/")[0] for value in manifests.engine_objects}
     if VALIDATION not in names and "constraints.gatekeeper.sh" in groups:
         default = _default(VALIDATION, "/v1/admit", ("*", *_SUBRESOURCES), 3)
-        validating = (
-            *validating,
-            WebhookConfiguration("gatekeeper-validating-webhook-configuration", static=False, webhooks=(default,)),
-        )
+        name = "gatekeeper-validating-webhook-configuration"
+        added.append(ValidatingWebhookConfiguration(name, static=False, webhooks=(default,)))
     if MUTATION not in names and "mutations.gatekeeper.sh" in groups:
         default = _default(MUTATION, "/v1/mutate", ("*",), 1)
-        mutating = (
-            *mutating,
-            WebhookConfiguration("gatekeeper-mutating-webhook-configuration", static=False, webhooks=(default,)),
-        )
-    return replace(manifests, validating_webhooks=validating, mutating_webhooks=mutating)
+        name = "gatekeeper-mutating-webhook-configuration"
+        added.append(MutatingWebhookConfiguration(name, static=False, webhooks=(default,)))
+    return manifests.with_registrations(added)
 
 
 def _default(name: str, path: str, resources: tuple[str, ...], timeout: int) -> Webhook:

@@ -6,9 +6,9 @@ the manifest. `static` tells a manifest from an object of the API: static hooks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -16,24 +16,6 @@ from msgspec.structs import replace
 from replay.kube.gvk import GroupResource
 
 GROUP: Final = "admissionregistration.k8s.io"
-FIELDS: Final = {
-    "ValidatingAdmissionPolicy": "validating_policies",
-    "ValidatingAdmissionPolicyBinding": "validating_bindings",
-    "MutatingAdmissionPolicy": "mutating_policies",
-    "MutatingAdmissionPolicyBinding": "mutating_bindings",
-    "ValidatingWebhookConfiguration": "validating_webhooks",
-    "MutatingWebhookConfiguration": "mutating_webhooks",
-}
-"""The kinds of the group that decide about requests, with their fields of a `ManifestSet`."""
-KINDS: Final = tuple(sorted(FIELDS))
-RESOURCES: Final = tuple(
-    f"{kind.lower().removesuffix('y')}ies" if kind.endswith("y") else f"{kind.lower()}s" for kind in KINDS
-)
-"""The resources of `KINDS`, in the same order."""
-VALIDATING_POLICY: Final = "ValidatingAdmissionPolicy"
-MUTATING_POLICY: Final = "MutatingAdmissionPolicy"
-POLICY_KINDS: Final = (VALIDATING_POLICY, MUTATING_POLICY)
-CONFIGURATION_KINDS: Final = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 VIRTUAL_RESOURCES: Final = frozenset(
     {
         GroupResource("authentication.k8s.io", "selfsubjectreviews"),
@@ -157,11 +139,34 @@ class AuditAnnotation(Struct, frozen=True):
     value_expression: str
 
 
-class ValidatingAdmissionPolicy(Struct, frozen=True):
-    """A validating policy."""
+Phase = Literal["mutating", "validating"]
+
+
+class Registration(Struct, frozen=True, tag=True):
+    """Object of the group that decides about requests. Its class has the name of its kind."""
 
     name: str
     static: bool
+
+    @property
+    def kind(self) -> str:
+        """The kind of the API."""
+        return type(self).__name__
+
+    @property
+    def phase(self) -> Phase:
+        """The phase of admission in which it counts."""
+        return "mutating" if self.kind.startswith("Mutating") else "validating"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Kind and name."""
+        return self.kind, self.name
+
+
+class ValidatingAdmissionPolicy(Registration, frozen=True):
+    """A validating policy."""
+
     failure_policy: FailurePolicy = FailurePolicy.FAIL
     match_constraints: MatchResources | None = None
     param_kind: ParamKind | None = None
@@ -171,11 +176,9 @@ class ValidatingAdmissionPolicy(Struct, frozen=True):
     audit_annotations: tuple[AuditAnnotation, ...] = ()
 
 
-class ValidatingAdmissionPolicyBinding(Struct, frozen=True):
+class ValidatingAdmissionPolicyBinding(Registration, frozen=True):
     """A binding of a validating policy. `validation_actions` are Deny, Warn, Audit in the manifest's order."""
 
-    name: str
-    static: bool
     policy_name: str
     validation_actions: tuple[str, ...] = ()
     match_resources: MatchResources | None = None
@@ -189,11 +192,9 @@ class Mutation(Struct, frozen=True):
     expression: str
 
 
-class MutatingAdmissionPolicy(Struct, frozen=True):
+class MutatingAdmissionPolicy(Registration, frozen=True):
     """A mutating policy. `reinvocation_policy` is Never or IfNeeded."""
 
-    name: str
-    static: bool
     failure_policy: FailurePolicy = FailurePolicy.FAIL
     reinvocation_policy: str = "Never"
     match_constraints: MatchResources | None = None
@@ -203,11 +204,9 @@ class MutatingAdmissionPolicy(Struct, frozen=True):
     mutations: tuple[Mutation, ...] = ()
 
 
-class MutatingAdmissionPolicyBinding(Struct, frozen=True):
+class MutatingAdmissionPolicyBinding(Registration, frozen=True):
     """A binding of a mutating policy."""
 
-    name: str
-    static: bool
     policy_name: str
     match_resources: MatchResources | None = None
     param_ref: ParamRef | None = None
@@ -247,12 +246,38 @@ class Webhook(Struct, frozen=True):
     match_conditions: tuple[MatchCondition, ...] = ()
 
 
-class WebhookConfiguration(Struct, frozen=True):
-    """A ValidatingWebhookConfiguration or a MutatingWebhookConfiguration."""
+class WebhookConfiguration(Registration, frozen=True):
+    """The webhooks of one object, for one phase."""
 
-    name: str
-    static: bool
     webhooks: tuple[Webhook, ...] = ()
+
+
+class ValidatingWebhookConfiguration(WebhookConfiguration, frozen=True):
+    """The validating webhooks of one object."""
+
+
+class MutatingWebhookConfiguration(WebhookConfiguration, frozen=True):
+    """The mutating webhooks of one object."""
+
+
+Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
+Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
+TYPES: Final[tuple[type[Registration], ...]] = (
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
+    MutatingWebhookConfiguration,
+)
+"""The kinds in the order of a set."""
+KINDS: Final = tuple(sorted(each.__name__ for each in TYPES))
+RESOURCES: Final = tuple(
+    f"{kind.lower().removesuffix('y')}ies" if kind.endswith("y") else f"{kind.lower()}s" for kind in KINDS
+)
+"""The resources of `KINDS`, in the same order."""
+POLICY_KINDS: Final = (ValidatingAdmissionPolicy.__name__, MutatingAdmissionPolicy.__name__)
+VALIDATING_POLICY, MUTATING_POLICY = POLICY_KINDS
 
 
 class PluginSettings(Struct, frozen=True):
@@ -270,20 +295,18 @@ class PluginSettings(Struct, frozen=True):
     """A flag that its mutating phase runs. It does not if its recorded effect stays in the objects."""
 
 
-class ManifestSet(Struct, frozen=True):
-    """All objects that decide about requests, in the order of the API server.
+R = TypeVar("R", bound=Registration)
 
-    In each tuple, static objects come first, sorted by name, then API-based ones sorted by name. The server has no
-    defined order for the latter. `hashes` maps a plugin's name to the hash that the server exports for its directory.
-    `origins` maps kind and name of an object to its source. Neither has a part in decisions.
+
+class ManifestSet(Struct, frozen=True):
+    """All objects that decide about requests. `in_order` gives the order of `registrations`.
+
+    `hashes` maps a plugin's name to the hash that the server exports for its directory. `origins` maps kind and name of
+    an object to its source. Neither has a part in decisions.
     """
 
-    validating_policies: tuple[ValidatingAdmissionPolicy, ...] = ()
-    validating_bindings: tuple[ValidatingAdmissionPolicyBinding, ...] = ()
-    mutating_policies: tuple[MutatingAdmissionPolicy, ...] = ()
-    mutating_bindings: tuple[MutatingAdmissionPolicyBinding, ...] = ()
-    validating_webhooks: tuple[WebhookConfiguration, ...] = ()
-    mutating_webhooks: tuple[WebhookConfiguration, ...] = ()
+    registrations: tuple[Registration, ...] = ()
+    """The policies, bindings and webhook configurations."""
     hashes: Mapping[str, str] = field(default_factory=dict)
     builtin: tuple[PluginSettings, ...] = ()
     """The built-in plugins that are on."""
@@ -304,46 +327,48 @@ class ManifestSet(Struct, frozen=True):
     Gate: `ExcludeAdmissionWebhookVirtualResources`.
     """
 
-    def of_kind(self, kind: str) -> tuple[Any, ...]:
-        """Return the objects of one of `KINDS`."""
-        return getattr(self, FIELDS[kind])  # type: ignore[no-any-return]
+    def of(self, kind: type[R]) -> tuple[R, ...]:
+        """Return the registrations of a type."""
+        return tuple(each for each in self.registrations if isinstance(each, kind))
 
     @property
-    def policies(self) -> tuple[ValidatingAdmissionPolicy | MutatingAdmissionPolicy, ...]:
+    def policies(self) -> tuple[Policy, ...]:
         """Return all policies, validating ones first."""
-        return (*self.validating_policies, *self.mutating_policies)
+        return tuple(each for each in self.registrations if isinstance(each, Policy))
 
     @property
-    def bindings(self) -> tuple[ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding, ...]:
+    def bindings(self) -> tuple[Binding, ...]:
         """Return all bindings, in the order of `policies`."""
-        return (*self.validating_bindings, *self.mutating_bindings)
+        return tuple(each for each in self.registrations if isinstance(each, Binding))
 
-    def bound(self, kind: str) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-        """Yield the policies of one of `POLICY_KINDS`, each with the bindings that name it."""
-        by_policy: dict[str, list[Any]] = {}
-        for binding in self.of_kind(f"{kind}Binding"):
-            by_policy.setdefault(binding.policy_name, []).append(binding)
-        return ((policy, tuple(by_policy.get(policy.name, ()))) for policy in self.of_kind(kind))
+    def bound(self, kind: type[R]) -> Iterator[tuple[R, tuple[Any, ...]]]:
+        """Yield the policies of a type, each with the bindings that name it."""
+        by_policy: dict[tuple[Phase, str], list[Any]] = {}
+        for binding in self.bindings:
+            by_policy.setdefault((binding.phase, binding.policy_name), []).append(binding)
+        policies = (each for each in self.policies if isinstance(each, kind))
+        return ((each, tuple(by_policy.get((each.phase, each.name), ()))) for each in policies)
 
-    def only_kind(self, kind: str) -> ManifestSet:
-        """Return a set with nothing but the policies of one of `POLICY_KINDS` and their bindings."""
-        kept = {FIELDS[each]: self.of_kind(each) for each in (kind, f"{kind}Binding")}
-        return replace(ManifestSet(), **kept)
+    def only(self, phase: Phase) -> ManifestSet:
+        """Return a set with nothing but the policies of a phase and their bindings."""
+        return ManifestSet(tuple(each for each in (*self.policies, *self.bindings) if each.phase == phase))
 
-    @property
-    def configurations(self) -> tuple[WebhookConfiguration, ...]:
-        """Return the configurations of all webhooks, validating ones first."""
-        return (*self.validating_webhooks, *self.mutating_webhooks)
+    def configurations(self, phase: Phase | None = None) -> tuple[WebhookConfiguration, ...]:
+        """Return the webhook configurations of a phase, or all, validating ones first."""
+        return tuple(each for each in self.of(WebhookConfiguration) if phase in (None, each.phase))
 
     @property
     def webhooks(self) -> tuple[Webhook, ...]:
-        """Return all webhooks, in the order of `configurations`."""
-        return tuple(webhook for configuration in self.configurations for webhook in configuration.webhooks)
+        """Return all webhooks, validating ones first."""
+        return tuple(webhook for configuration in self.configurations() for webhook in configuration.webhooks)
 
-    def where(self, keep: Callable[[str, Any], bool]) -> ManifestSet:
-        """Return the set with only those objects of `KINDS` for which `keep` is true. It gets the kind and the object."""
-        kept = {name: tuple(each for each in self.of_kind(kind) if keep(kind, each)) for kind, name in FIELDS.items()}
-        return replace(self, **kept)
+    def where(self, keep: Callable[[Registration], bool]) -> ManifestSet:
+        """Return the set with only those registrations for which `keep` is true."""
+        return replace(self, registrations=tuple(filter(keep, self.registrations)))
+
+    def with_registrations(self, added: Iterable[Registration]) -> ManifestSet:
+        """Return the set with more registrations."""
+        return replace(self, registrations=in_order((*self.registrations, *added)))
 
     def __eq__(self, other: object) -> bool:
         """Return whether both decide alike, from any source."""
@@ -355,3 +380,11 @@ class ManifestSet(Struct, frozen=True):
 
 Sets = tuple[ManifestSet, ManifestSet]
 """Baseline and candidate."""
+
+
+def in_order(registrations: Iterable[Registration]) -> tuple[Registration, ...]:
+    """Return registrations in the order of the API server: by kind, static ones first, by name.
+
+    The server has no defined order for API-based ones.
+    """
+    return tuple(sorted(registrations, key=lambda each: (TYPES.index(type(each)), not each.static, each.name)))

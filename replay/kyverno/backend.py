@@ -11,9 +11,9 @@ from replay.admission.decision import Triggered
 from replay.admission.explain.explanation import BindingExplanation, PolicyExplanation
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
-from replay.admission.webhook.webhooks import Phase, WebhookInvocation
+from replay.admission.webhook.webhooks import WebhookInvocation
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, Webhook
+from replay.kube.admissionregistration import ManifestSet, Phase, Webhook
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import Discovery
 from replay.kube.engine_policy import policy_name

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.admissionregistration import (
-    CONFIGURATION_KINDS,
-    FIELDS,
     FailurePolicy,
     ManifestSet,
     MatchCondition,
     MatchPolicy,
+    MutatingWebhookConfiguration,
     Rule,
     ServiceReference,
+    ValidatingWebhookConfiguration,
     Webhook,
     WebhookClientConfig,
     WebhookConfiguration,
@@ -68,21 +68,14 @@ def with_kyverno_webhooks(manifests: ManifestSet, version: KubernetesVersion) ->
     if any(is_webhook_of_kyverno(webhook.name) for webhook in manifests.webhooks):
         return manifests
     registration = _Registration(objects)
-    validating, mutating = registration.webhooks(mutates=False), registration.webhooks(mutates=True)
-    return replace(
-        manifests,
-        validating_webhooks=_with(manifests.validating_webhooks, VALIDATING, validating),
-        mutating_webhooks=_with(manifests.mutating_webhooks, MUTATING, mutating),
+    validating, mutating = (
+        tuple(sorted(registration.webhooks(mutates=each), key=lambda each: each.name)) for each in (False, True)
     )
-
-
-def _with(
-    configurations: tuple[WebhookConfiguration, ...], name: str, webhooks: Iterable[Webhook]
-) -> tuple[WebhookConfiguration, ...]:
-    made = WebhookConfiguration(name, static=False, webhooks=tuple(sorted(webhooks, key=lambda each: each.name)))
-    if not made.webhooks:
-        return configurations
-    return tuple(sorted((*configurations, made), key=lambda each: (not each.static, each.name)))
+    added = (
+        ValidatingWebhookConfiguration(VALIDATING, static=False, webhooks=validating),
+        MutatingWebhookConfiguration(MUTATING, static=False, webhooks=mutating),
+    )
+    return manifests.with_registrations(each for each in added if each.webhooks)
 
 
 def _is_well_formed(value: JSON) -> bool:
@@ -98,14 +91,8 @@ def _with_native_policies(manifests: ManifestSet, objects: Sequence[JSON], versi
         return manifests
     names = {each["metadata"]["name"] for each in generated}
     made = manifest_set_from_objects((), defaulted_api_objects(generated, version))
-
-    def joined(own: Iterable[Any], new: Iterable[Any]) -> tuple[Any, ...]:
-        kept = (each for each in own if each.static or each.name not in names)
-        return tuple(sorted((*kept, *new), key=lambda each: (not each.static, each.name)))
-
-    kinds = [kind for kind in FIELDS if kind not in CONFIGURATION_KINDS]
-    changed = {FIELDS[kind]: joined(manifests.of_kind(kind), made.of_kind(kind)) for kind in kinds}
-    return replace(manifests, **changed)
+    kept = manifests.where(lambda each: isinstance(each, WebhookConfiguration) or each.static or each.name not in names)
+    return kept.with_registrations(made.registrations)
 
 
 class _Registration:

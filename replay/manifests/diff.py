@@ -12,18 +12,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.cellib.environment import ExpressionKind
-from replay.cellib.expression import ExpressionCompiler
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
+from replay.cellib.policy import compiler_of, expressions_of
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.kube.admissionregistration import (
-    CONFIGURATION_KINDS,
-    FIELDS,
+    TYPES,
     LabelSelector,
     ManifestSet,
     MatchResources,
-    MutatingAdmissionPolicy,
+    Policy,
     Rule,
-    ValidatingAdmissionPolicy,
     Webhook,
 )
 from replay.manifests.match_text import rule_text, selector_text
@@ -42,11 +40,12 @@ _NOT_COMPARED = frozenset({"name", "static"})
 def diff_sets(current: ManifestSet, candidate: ManifestSet) -> tuple[ObjectDiff, ...]:
     """Return the differing objects, by kind in the order of the set, then by name."""
     differences: list[ObjectDiff] = []
-    for kind in FIELDS:
+    for registered in TYPES:
+        kind = registered.__name__
         renamed_policies = {
             each.name: each.new_name for each in differences if f"{each.kind}Binding" == kind and each.new_name
         }
-        before, after = current.of_kind(kind), candidate.of_kind(kind)
+        before, after = current.of(registered), candidate.of(registered)
         moved = moved_names(before, after)
         differences += _diff_moved(kind, before, after, moved)
         before = tuple(each for each in before if each.name not in moved)
@@ -308,9 +307,6 @@ def _text(value: Any) -> str:
 # Expressions that compile on a server of only one of two versions, for the same objects and without a log.
 
 COMPILES = "compiles"
-_MUTATIONS = {"ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION, "JSONPatch": ExpressionKind.JSON_PATCH}
-_Field = tuple[str, ExpressionKind | None, str, str]
-"""Path of an expression, its kind (None for a variable), the name of the variable, and the text."""
 
 
 def diff_minors(current: ManifestSet, candidate: ManifestSet, versions: Versions) -> Iterator[ObjectDiff]:
@@ -335,48 +331,25 @@ def _changes(before: dict[str, str], after: dict[str, str], versions: Versions) 
             yield FieldDiff(path, Verb.CHANGED, *told)
 
 
-def _holders(
-    manifests: ManifestSet,
-) -> Iterator[tuple[str, str, ValidatingAdmissionPolicy | MutatingAdmissionPolicy | Webhook]]:
+def _holders(manifests: ManifestSet) -> Iterator[tuple[str, str, Policy | Webhook]]:
     for policy in manifests.policies:
-        yield type(policy).__name__, policy.name, policy
-    for kind in CONFIGURATION_KINDS:
-        for configuration in manifests.of_kind(kind):
-            for webhook in configuration.webhooks:
-                yield kind, f"{configuration.name}/{webhook.name}", webhook
+        yield policy.kind, policy.name, policy
+    for configuration in manifests.configurations():
+        for webhook in configuration.webhooks:
+            yield configuration.kind, f"{configuration.name}/{webhook.name}", webhook
 
 
-def _errors(
-    holder: ValidatingAdmissionPolicy | MutatingAdmissionPolicy | Webhook, version: KubernetesVersion
-) -> Iterator[tuple[str, str]]:
+def _errors(holder: Policy | Webhook, version: KubernetesVersion) -> Iterator[tuple[str, str]]:
     """Yield the error of each stored expression in one line. It is empty if the expression compiles."""
-    has_params = not isinstance(holder, Webhook) and holder.param_kind is not None
-    compiler = ExpressionCompiler(version, has_params=has_params)
-    for path, kind, name, expression in _fields(holder):
-        compiled = compiler.declare_variable(name, expression) if kind is None else compiler.compile(kind, expression)
-        yield path, " ".join((compiled.error or "").partition("\n |")[0].split())
-
-
-def _fields(holder: ValidatingAdmissionPolicy | MutatingAdmissionPolicy | Webhook) -> Iterator[_Field]:
-    prefix = "" if isinstance(holder, Webhook) else "spec."
-    if not isinstance(holder, Webhook):
+    if isinstance(holder, Webhook):
+        compiler = ExpressionCompiler(version, has_params=False)
+    else:
+        compiler = compiler_of(holder, version)
         for index, variable in enumerate(holder.variables):
-            yield f"spec.variables[{index}].expression", None, variable.name, variable.expression
-    for index, condition in enumerate(holder.match_conditions):
-        path = f"{prefix}matchConditions[{index}].expression"
-        yield path, ExpressionKind.MATCH_CONDITION, "", condition.expression
-    if isinstance(holder, MutatingAdmissionPolicy):
-        for index, mutation in enumerate(holder.mutations):
-            part = mutation.patch_type[0].lower() + mutation.patch_type[1:]
-            # `JSONPatch` begins with an acronym, which is in lower case as a whole.
-            path = f"spec.mutations[{index}].{'jsonPatch' if part == 'jSONPatch' else part}.expression"
-            yield path, _MUTATIONS[mutation.patch_type], "", mutation.expression
-    elif isinstance(holder, ValidatingAdmissionPolicy):
-        for index, validation in enumerate(holder.validations):
-            yield f"spec.validations[{index}].expression", ExpressionKind.VALIDATION, "", validation.expression
-            if validation.message_expression:
-                path = f"spec.validations[{index}].messageExpression"
-                yield path, ExpressionKind.MESSAGE_EXPRESSION, "", validation.message_expression
-        for index, annotation in enumerate(holder.audit_annotations):
-            path = f"spec.auditAnnotations[{index}].valueExpression"
-            yield path, ExpressionKind.AUDIT_ANNOTATION, "", annotation.value_expression
+            yield f"spec.variables[{index}].expression", _line(compiler.variables[variable.name])
+    for path, kind, text in expressions_of(holder):
+        yield path, _line(compiler.compile(kind, text))
+
+
+def _line(compiled: CompiledExpression) -> str:
+    return " ".join((compiled.error or "").partition("\n |")[0].split())

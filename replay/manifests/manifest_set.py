@@ -1,13 +1,10 @@
-"""Conversion of defaulted objects to the typed `ManifestSet`.
-
-Static objects come first, and both groups are sorted by name.
-"""
+"""Conversion of defaulted objects to the typed `ManifestSet`."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Final
 
 from replay.json import JSON
 from replay.kube.admissionregistration import (
@@ -21,22 +18,23 @@ from replay.kube.admissionregistration import (
     MatchResources,
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
+    MutatingWebhookConfiguration,
     Mutation,
     Origin,
     ParamKind,
     ParamRef,
+    Registration,
     Rule,
     ServiceReference,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
     Validation,
     Variable,
     Webhook,
     WebhookClientConfig,
-    WebhookConfiguration,
+    in_order,
 )
-
-T = TypeVar("T")
 
 
 def manifest_set_from_objects(
@@ -48,23 +46,8 @@ def manifest_set_from_objects(
 ) -> ManifestSet:
     """Return the set of defaulted `admissionregistration.k8s.io/v1` objects, without objects of other kinds."""
     sources = [(obj, True) for obj in static_objects] + [(obj, False) for obj in api_objects]
-
-    def typed(kind: str, build: Callable[[JSON, bool], T]) -> tuple[T, ...]:
-        chosen = [(obj, static) for obj, static in sources if obj.get("kind") == kind]
-        # False comes before true, so static objects are first.
-        chosen.sort(key=lambda source: (not source[1], source[0]["metadata"]["name"]))
-        return tuple(build(obj, static) for obj, static in chosen)
-
-    return ManifestSet(
-        validating_policies=typed("ValidatingAdmissionPolicy", _validating_policy),
-        validating_bindings=typed("ValidatingAdmissionPolicyBinding", _validating_binding),
-        mutating_policies=typed("MutatingAdmissionPolicy", _mutating_policy),
-        mutating_bindings=typed("MutatingAdmissionPolicyBinding", _mutating_binding),
-        validating_webhooks=typed("ValidatingWebhookConfiguration", _webhook_configuration),
-        mutating_webhooks=typed("MutatingWebhookConfiguration", _webhook_configuration),
-        hashes=dict(hashes or {}),
-        origins=dict(origins or {}),
-    )
+    registrations = (_BUILDERS[obj["kind"]](obj, static) for obj, static in sources if obj.get("kind") in _BUILDERS)
+    return ManifestSet(in_order(registrations), hashes=dict(hashes or {}), origins=dict(origins or {}))
 
 
 def label_selector(selector: JSON) -> LabelSelector:
@@ -189,8 +172,26 @@ def _mutating_binding(obj: JSON, static: bool) -> MutatingAdmissionPolicyBinding
     )
 
 
-def _webhook_configuration(obj: JSON, static: bool) -> WebhookConfiguration:
-    return WebhookConfiguration(obj["metadata"]["name"], static, tuple(map(_webhook, obj.get("webhooks") or ())))
+def _validating_webhooks(obj: JSON, static: bool) -> ValidatingWebhookConfiguration:
+    return ValidatingWebhookConfiguration(obj["metadata"]["name"], static, _webhooks(obj))
+
+
+def _mutating_webhooks(obj: JSON, static: bool) -> MutatingWebhookConfiguration:
+    return MutatingWebhookConfiguration(obj["metadata"]["name"], static, _webhooks(obj))
+
+
+_BUILDERS: Final[Mapping[str, Callable[[JSON, bool], Registration]]] = {
+    "ValidatingAdmissionPolicy": _validating_policy,
+    "ValidatingAdmissionPolicyBinding": _validating_binding,
+    "MutatingAdmissionPolicy": _mutating_policy,
+    "MutatingAdmissionPolicyBinding": _mutating_binding,
+    "ValidatingWebhookConfiguration": _validating_webhooks,
+    "MutatingWebhookConfiguration": _mutating_webhooks,
+}
+
+
+def _webhooks(obj: JSON) -> tuple[Webhook, ...]:
+    return tuple(map(_webhook, obj.get("webhooks") or ()))
 
 
 def _webhook(webhook: JSON) -> Webhook:

@@ -45,9 +45,7 @@ from replay.storage.scratch import scratch
 from replay.world.decide import decide
 
 _EVERYTHING = MatchResources(resource_rules=(Rule(("*",), ("*",), ("*",), ("*/*",)),))
-_ANY_SET = ManifestSet(
-    validating_policies=(ValidatingAdmissionPolicy("any policy", static=True, match_constraints=_EVERYTHING),)
-)
+_ANY_SET = ManifestSet((ValidatingAdmissionPolicy("any policy", static=True, match_constraints=_EVERYTHING),))
 """A policy that reads everything, as any possible policy might."""
 _ANY_READS = PolicyReads("any policy", ((_EVERYTHING,),), INPUTS_OF_ANY, managed_fields=True)
 

@@ -30,7 +30,7 @@ from replay.compare.policy_pairs import (
 )
 from replay.errors import ReplayError, reason_of
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy
 from replay.kube.discovery import builtin_discovery
 from replay.kube.engine_policy import ENGINES, engine_policies, engine_with, function_of, is_of_engine, policy_names
 from replay.manifests.engine_object import TwoSources, engine_documents
@@ -63,7 +63,7 @@ def matched_resources(manifests: ManifestSet) -> dict[str, frozenset[str]]:
     """Return the `group/resource` names that each policy matches. A policy in another form has none."""
     found = {
         each.name: _resources((rule.api_groups, rule.resources) for rule in each.match_constraints.resource_rules)
-        for each in manifests.validating_policies
+        for each in manifests.of(ValidatingAdmissionPolicy)
         if each.match_constraints is not None
     }
     discovery = builtin_discovery()
@@ -109,7 +109,7 @@ def compare_pairs(
 
 def _policies(manifests: ManifestSet) -> tuple[str, ...]:
     """Return the names of all validating policies: those of engines, and native ones."""
-    native = (each.name for each in manifests.validating_policies)
+    native = (each.name for each in manifests.of(ValidatingAdmissionPolicy))
     return tuple(dict.fromkeys((*engine_policies(manifests.engine_objects), *native)))
 
 

@@ -13,13 +13,20 @@ from pathlib import Path
 
 import orjson
 
-from replay.admission.webhook.webhooks import configurations_of, match_resources
+from replay.admission.webhook.webhooks import match_resources
 from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.segment import IngestReport
 from replay.audit.store import Store
 from replay.cellib.version import Versions
 from replay.compare.result import ApiVersionUse, LogFacts, Service, SetFacts, service_of
-from replay.kube.admissionregistration import CONFIGURATION_KINDS, GROUP, ManifestSet, MatchResources, Origin, Sets
+from replay.kube.admissionregistration import (
+    GROUP,
+    POLICY_KINDS,
+    ManifestSet,
+    MatchResources,
+    Origin,
+    Sets,
+)
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.engine_policy import policy_names
 from replay.kube.gvk import GroupResource, GroupVersionResource
@@ -64,9 +71,9 @@ def log_facts(scenario: Scenario, store: Store, ingest: IngestReport, admission:
 def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
     """Return the facts about a set, as a report shows them."""
     counts = {
-        "validating policies": len(manifests.validating_policies),
-        "mutating policies": len(manifests.mutating_policies),
-        "webhook configurations": len(manifests.configurations),
+        "validating policies": sum(each.phase == "validating" for each in manifests.policies),
+        "mutating policies": sum(each.phase == "mutating" for each in manifests.policies),
+        "webhook configurations": len(manifests.configurations()),
     }
     if manifests.says_plugins:
         counts["built-in plugins"] = len(manifests.builtin)
@@ -80,12 +87,11 @@ def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
 
 def _origins(manifests: ManifestSet) -> dict[str, Origin]:
     """Return the sources of policies and webhooks. A webhook has its configuration's source."""
-    policies = {name: origin for (kind, name), origin in manifests.origins.items() if kind.endswith("AdmissionPolicy")}
+    policies = {name: origin for (kind, name), origin in manifests.origins.items() if kind in POLICY_KINDS}
     webhooks = {
-        webhook.name: manifests.origins[kind, configuration.name]
-        for kind in CONFIGURATION_KINDS
-        for configuration in manifests.of_kind(kind)
-        if (kind, configuration.name) in manifests.origins
+        webhook.name: manifests.origins[configuration.key]
+        for configuration in manifests.configurations()
+        if configuration.key in manifests.origins
         for webhook in configuration.webhooks
     }
     engine = {
@@ -235,7 +241,7 @@ def newly_called_webhooks(
     """
     mapper = EquivalentResourceMapper(discovery)
     for phase in ("mutating", "validating"):
-        before, after = (configurations_of(each, phase) for each in sets)
+        before, after = (each.configurations(phase) for each in sets)
         moved = frozenset(moved_names(before, after).values())
         for configuration in (each for each in after if each.static and each.name in moved):
             for webhook in configuration.webhooks:
@@ -280,7 +286,7 @@ def webhooks_not_called(store: Store, sets: Sets, discovery: Discovery) -> Itera
     webhooks = [
         (webhook.name, MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy))
         for phase in ("mutating", "validating")
-        for configuration in configurations_of(current, phase)
+        for configuration in current.configurations(phase)
         for webhook in configuration.webhooks
         if webhook.rules
     ]

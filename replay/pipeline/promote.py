@@ -12,7 +12,12 @@ from replay.compare.result import PromotedBinding, PromotedPolicy, RecordedFailu
 from replay.errors import AuditLogError, ReplayError
 from replay.json import JSON
 from replay.kcp.shard.layout import is_by_workspace
-from replay.kube.admissionregistration import ManifestSet, MatchResources, ValidatingAdmissionPolicy
+from replay.kube.admissionregistration import (
+    ManifestSet,
+    MatchResources,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
 from replay.kube.discovery import Discovery
 from replay.kube.engine_policy import ENGINES, function_of, is_of_engine, policy_name, policy_names
 from replay.kube.gvk import GroupResource
@@ -29,8 +34,6 @@ from replay.pipeline.run import run_sets
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.weekly.consequence import with_denying_bindings
 from replay.reconstruct.cluster import Cluster
-
-_BINDING = "ValidatingAdmissionPolicyBinding"
 
 
 def promote(scenario: Scenario, name: str, options: Options, progress: Progress) -> PromotedPolicy:
@@ -106,7 +109,7 @@ def _policy(current: ManifestSet, name: str) -> ValidatingAdmissionPolicy | JSON
     by_name: dict[str, ValidatingAdmissionPolicy | JSON] = {
         policy_name(each): each for each in current.engine_objects if policy_names(each)
     }
-    by_name |= {policy.name: policy for policy in current.validating_policies}
+    by_name |= {policy.name: policy for policy in current.of(ValidatingAdmissionPolicy)}
     names = resolve_policy_names(name, by_name, "POLICY")
     if len(names) > 1:
         raise ReplayError(f"`{name}` means {len(names)} policies: name one", path="POLICY")
@@ -115,14 +118,12 @@ def _policy(current: ManifestSet, name: str) -> ValidatingAdmissionPolicy | JSON
 
 def _bindings(current: ManifestSet, policy: ValidatingAdmissionPolicy) -> tuple[PromotedBinding, ...]:
     """Return the bindings of a policy that do not deny. Raise ReplayError if there are none."""
-    own = [each for each in current.validating_bindings if each.policy_name == policy.name]
+    own = [each for each in current.of(ValidatingAdmissionPolicyBinding) if each.policy_name == policy.name]
     if not own:
         raise ReplayError(f"no binding of the baseline refers to `{policy.name}`: it does nothing today", path="POLICY")
     patch = {"spec": {"validationActions": ["Deny"]}}
     bindings = tuple(
-        PromotedBinding(
-            each.name, each.static, each.validation_actions, patch, current.origins.get((_BINDING, each.name))
-        )
+        PromotedBinding(each.name, each.static, each.validation_actions, patch, current.origins.get(each.key))
         for each in own
         if "Deny" not in each.validation_actions
     )

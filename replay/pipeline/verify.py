@@ -36,6 +36,7 @@ from replay.compare.result import VerifyResult
 from replay.compare.tally import Tally
 from replay.distribution import install_command
 from replay.errors import ReplayError
+from replay.kube.admissionregistration import ValidatingAdmissionPolicy
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.run import authorization_inputs, replay_authorization
 from replay.pipeline.facts import health_notes, log_facts, set_facts
@@ -99,7 +100,7 @@ class VerifyJob(Struct, frozen=True, dict=True):
         from replay.compare.second_opinion import SecondOpinion  # noqa: PLC0415 - an engine that may not be there
 
         mapper = EquivalentResourceMapper(self.job.cluster.discovery)
-        return SecondOpinion(self.job.sets[0].validating_policies, self.job.version, mapper)
+        return SecondOpinion(self.job.sets[0].of(ValidatingAdmissionPolicy), self.job.version, mapper)
 
     @cached_property
     def _namespaces(self) -> dict[str, list[RequestRecord]]:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from replay.admission.chain import Chain
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
+from replay.cellib.policy import PATCH_KINDS, compiler_of
 from replay.cellib.version import KubernetesVersion
 from replay.errors import UNFORESEEN
 from replay.json import JSON
@@ -37,32 +38,22 @@ if TYPE_CHECKING:
 # Claims about mutating policies: equal programs make equal patches, otherwise requests are tried.
 # Formulas do not cover patches. If no request shows a difference, the claim is unknown.
 
-_KIND_OF_PATCH = {
-    "ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION,
-    "JSONPatch": ExpressionKind.JSON_PATCH,
-}
 NOTHING_PROVED = "nothing shows another patch, and of patches nothing is proved where the programs differ"
 
 
 def prove_mutating(prover: Prover, current: ManifestSet, candidate: ManifestSet) -> Iterator[tuple[str, Proof]]:
     """Yield a claim for each changed mutating policy, by name."""
-    current_policies = {each.name: each for each in current.mutating_policies}
-    candidate_policies = {each.name: each for each in candidate.mutating_policies}
-    for name in sorted(current_policies.keys() | candidate_policies.keys()):
-        sides = [
-            _single_policy_set(sets, policies.get(name))
-            for sets, policies in ((current, current_policies), (candidate, candidate_policies))
-        ]
+    before, after = (_single_policy_sets(each) for each in (current, candidate))
+    for name in sorted(before.keys() | after.keys()):
+        sides = before.get(name, ManifestSet()), after.get(name, ManifestSet())
         if sides[0] != sides[1]:
-            yield name, _prove(prover, name, sides[0], sides[1])
+            yield name, _prove(prover, name, *sides)
 
 
-def _single_policy_set(manifests: ManifestSet, policy: MutatingAdmissionPolicy | None) -> ManifestSet:
-    """Return a set with one policy and its bindings."""
-    if policy is None:
-        return ManifestSet()
-    bindings = tuple(each for each in manifests.mutating_bindings if each.policy_name == policy.name)
-    return ManifestSet(mutating_policies=(policy,), mutating_bindings=bindings)
+def _single_policy_sets(manifests: ManifestSet) -> dict[str, ManifestSet]:
+    """Return a set for each mutating policy with its bindings, by name."""
+    bound = manifests.bound(MutatingAdmissionPolicy)
+    return {policy.name: ManifestSet((policy, *bindings)) for policy, bindings in bound}
 
 
 def _prove(prover: Prover, name: str, current: ManifestSet, candidate: ManifestSet) -> Proof:
@@ -77,9 +68,10 @@ def _prove(prover: Prover, name: str, current: ManifestSet, candidate: ManifestS
 
 def _form(prover: Prover, manifests: ManifestSet) -> object:
     """Return the normal form of a set with one policy, without names."""
-    if not manifests.mutating_policies:
+    policies = manifests.of(MutatingAdmissionPolicy)
+    if not policies:
         return None
-    policy = manifests.mutating_policies[0]
+    policy = policies[0]
     compiler, conditions, mutations = _compiled(prover, policy)
     variable_numbers: dict[str, object] = {}
 
@@ -96,9 +88,7 @@ def _form(prover: Prover, manifests: ManifestSet) -> object:
     def form(each: CompiledExpression) -> object:
         return ("error", each.expression) if each.program is None else normal_form(each.program.ast, variable).root
 
-    bindings = frozenset(
-        (canonical(each.match_resources), canonical(each.param_ref)) for each in manifests.mutating_bindings
-    )
+    bindings = frozenset((canonical(each.match_resources), canonical(each.param_ref)) for each in manifests.bindings)
     return (
         policy.failure_policy,
         policy.reinvocation_policy,
@@ -113,20 +103,18 @@ def _form(prover: Prover, manifests: ManifestSet) -> object:
 def _compiled(
     prover: Prover, policy: MutatingAdmissionPolicy
 ) -> tuple[ExpressionCompiler, list[CompiledExpression], list[CompiledExpression]]:
-    compiler = ExpressionCompiler(prover.settings.version, has_params=policy.param_kind is not None)
-    for each in policy.variables:
-        compiler.declare_variable(each.name, each.expression)
+    compiler = compiler_of(policy, prover.settings.version)
     conditions = [compiler.compile(ExpressionKind.MATCH_CONDITION, each.expression) for each in policy.match_conditions]
-    mutations = [compiler.compile(_KIND_OF_PATCH[each.patch_type], each.expression) for each in policy.mutations]
+    mutations = [compiler.compile(PATCH_KINDS[each.patch_type], each.expression) for each in policy.mutations]
     return compiler, conditions, mutations
 
 
 def _hunt(prover: Prover, name: str, current: ManifestSet, candidate: ManifestSet, count: int) -> Witness | None:
     """Return a request that the two sets change differently, or that only one of them denies, or None."""
-    units = [_as_validating(each) for each in (current, candidate) if each.mutating_policies]
+    units = [_as_validating(each) for each in (current, candidate) if each.of(MutatingAdmissionPolicy)]
     context = context_of(units, (), prover.discovery, prover.skeletons, prover.settings.version)
     for manifests in (current, candidate):
-        for policy in manifests.mutating_policies:
+        for policy in manifests.of(MutatingAdmissionPolicy):
             compiler, _, mutations = _compiled(prover, policy)
             for each in (*mutations, *compiler.variables.values()):
                 for path in each.footprint:
@@ -151,7 +139,7 @@ def _hunt(prover: Prover, name: str, current: ManifestSet, candidate: ManifestSe
 
 def _as_validating(manifests: ManifestSet) -> BoundPolicy:
     """Return a validating policy with the match criteria and variables of a mutating policy."""
-    policy = manifests.mutating_policies[0]
+    policy = manifests.of(MutatingAdmissionPolicy)[0]
     return BoundPolicy(
         ValidatingAdmissionPolicy(
             name=policy.name,

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
+from replay.cellib.policy import compiler_of, expressions_of
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import (
-    VALIDATING_POLICY,
     ManifestSet,
     MatchResources,
     Rule,
@@ -46,11 +46,7 @@ class BoundPolicy(Struct, frozen=True):
 
 def manifests_of(units: Iterable[BoundPolicy]) -> ManifestSet:
     """Return policies with their bindings as a set."""
-    every = tuple(units)
-    return ManifestSet(
-        validating_policies=tuple(each.policy for each in every),
-        validating_bindings=tuple(binding for each in every for binding in each.bindings),
-    )
+    return ManifestSet(tuple(registration for each in units for registration in (each.policy, *each.bindings)))
 
 
 class CompiledUnit(Struct, frozen=True):
@@ -75,22 +71,17 @@ class CompiledUnit(Struct, frozen=True):
 
 def compile_unit(policy: ValidatingAdmissionPolicy, version: KubernetesVersion) -> CompiledUnit:
     """Compile a policy as its validator does."""
-    compiler = ExpressionCompiler(version, has_params=policy.param_kind is not None)
-    for variable in policy.variables:
-        compiler.declare_variable(variable.name, variable.expression)
+    compiler = compiler_of(policy, version)
+
+    def compiled(kind: ExpressionKind) -> tuple[CompiledExpression, ...]:
+        return tuple(compiler.compile(kind, each.text) for each in expressions_of(policy) if each.kind is kind)
+
     return CompiledUnit(
         compiler,
-        tuple(compiler.compile(ExpressionKind.MATCH_CONDITION, each.expression) for each in policy.match_conditions),
-        tuple(compiler.compile(ExpressionKind.VALIDATION, each.expression) for each in policy.validations),
-        tuple(
-            compiler.compile(ExpressionKind.MESSAGE_EXPRESSION, each.message_expression)
-            for each in policy.validations
-            if each.message_expression
-        ),
-        tuple(
-            compiler.compile(ExpressionKind.AUDIT_ANNOTATION, each.value_expression)
-            for each in policy.audit_annotations
-        ),
+        compiled(ExpressionKind.MATCH_CONDITION),
+        compiled(ExpressionKind.VALIDATION),
+        compiled(ExpressionKind.MESSAGE_EXPRESSION),
+        compiled(ExpressionKind.AUDIT_ANNOTATION),
     )
 
 
@@ -130,7 +121,9 @@ class Pair(Struct, frozen=True):
 
 def units_of(manifests: ManifestSet) -> dict[str, BoundPolicy]:
     """Return the validating policies of a set with their bindings, by name."""
-    return {policy.name: BoundPolicy(policy, bindings) for policy, bindings in manifests.bound(VALIDATING_POLICY)}
+    return {
+        policy.name: BoundPolicy(policy, bindings) for policy, bindings in manifests.bound(ValidatingAdmissionPolicy)
+    }
 
 
 def pairs_of(current: ManifestSet, candidate: ManifestSet) -> tuple[Pair, ...]:

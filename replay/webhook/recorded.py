@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
-from replay.admission.webhook.webhooks import Phase, WebhookInvocation
+from replay.admission.webhook.webhooks import WebhookInvocation
 from replay.audit.answer import Observed, WebhookMutation, observe
 from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kcp.annotation import shown_to_webhook
+from replay.kube.admissionregistration import Phase
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.json_patch import JSONPatchError, apply, equal
 

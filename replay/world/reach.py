@@ -204,9 +204,7 @@ def searched_namespaces(job: ComparedSets) -> frozenset[str] | None:
     candidate = job.distinct_sets[1]
     if candidate.engine_objects:
         return None
-    references = [each.param_ref for each in candidate.validating_bindings]
-    references += [each.param_ref for each in candidate.mutating_bindings]
-    return frozenset(each.namespace for each in references if each is not None)
+    return frozenset(each.param_ref.namespace for each in candidate.bindings if each.param_ref is not None)
 
 
 def dependent(store: Store, job: ComparedSets, changes: LookupChanges) -> frozenset[str]:

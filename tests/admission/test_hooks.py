@@ -47,8 +47,10 @@ def request(group: str, resource: str, kind: str) -> Attributes:
 NODE = request("", "nodes", "Node")
 ADMISSION = "admissionregistration.k8s.io"
 SET = ManifestSet(
-    validating_policies=(policy("static"), policy("api", static=False)),
-    validating_bindings=(binding("sb", "static"), binding("ab", "api", static=False)),
+    (
+        *(policy("static"), policy("api", static=False)),
+        *(binding("sb", "static"), binding("ab", "api", static=False)),
+    )
 )
 
 
@@ -74,12 +76,13 @@ def test_excluded_resources(attributes: Attributes, expected: list[str]) -> None
 
 
 def test_a_binding_belongs_to_the_policy_of_its_own_source() -> None:
-    manifests = replace(SET, validating_bindings=(binding("b", "api"), binding("c", "static", static=False)))
+    bindings = binding("b", "api"), binding("c", "static", static=False)
+    manifests = ManifestSet((*SET.policies, *bindings))
     assert denying(manifests, NODE) == []
 
 
 def test_a_policy_without_constraints_is_misconfigured() -> None:
-    manifests = replace(SET, validating_policies=(replace(policy("static"), match_constraints=None),))
+    manifests = ManifestSet((replace(policy("static"), match_constraints=None), *SET.bindings))
     decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(NODE, ObjectTracker())[0]
     text = "failed to configure policy: policy contained no match constraints, a required field"
     assert decision == Decision(Verdict.DENIED, (Denial("static", "", None, text, "Invalid", 422, is_error=True),))
@@ -87,7 +90,7 @@ def test_a_policy_without_constraints_is_misconfigured() -> None:
 
 def test_an_api_policy_without_bindings_is_never_asked() -> None:
     misconfigured = replace(policy("api", static=False), match_constraints=None)
-    assert denying(ManifestSet(validating_policies=(misconfigured,)), NODE) == []
+    assert denying(ManifestSet((misconfigured,)), NODE) == []
 
 
 def test_equal_policies_of_several_sets_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +103,7 @@ def test_equal_policies_of_several_sets_are_evaluated_once(monkeypatch: pytest.M
 
     monkeypatch.setattr(Evaluation, "evaluate", watched)
     other = ManifestSet(
-        validating_policies=(policy("renamed"), policy("different", "1 == 2")),
-        validating_bindings=(binding("rb", "renamed"), binding("db", "different")),
+        (policy("renamed"), policy("different", "1 == 2"), binding("rb", "renamed"), binding("db", "different"))
     )
     decisions = ValidatingAdmission([SET, other], NEWEST, builtin_discovery()).decide(NODE, ObjectTracker())
     assert [[denial.policy for denial in decision.denials] for decision in decisions] == [
@@ -119,8 +121,8 @@ POLICIES = {
     "by name": MatchResources(resource_rules=(replace(RULES[0], resource_names=("web",)),)),
 }
 BOUND = ManifestSet(
-    validating_policies=tuple(replace(policy(name), match_constraints=match) for name, match in POLICIES.items()),
-    validating_bindings=(
+    (
+        *(replace(policy(name), match_constraints=match) for name, match in POLICIES.items()),
         *(binding(f"{name} 1", name) for name in POLICIES),
         replace(binding("all 2", "all"), match_resources=MatchResources(namespace_selector=NOT_SYSTEM)),
     ),

@@ -65,7 +65,7 @@ def binding(*actions: str, **fields: Any) -> ValidatingAdmissionPolicyBinding:
 
 
 def decide(of: ValidatingAdmissionPolicy, bound: ValidatingAdmissionPolicyBinding, request: Attributes) -> Decision:
-    manifests = ManifestSet(validating_policies=(of,), validating_bindings=(bound,))
+    manifests = ManifestSet((of, bound))
     return ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(request, Nothing())[0]
 
 
@@ -280,8 +280,10 @@ def test_unknown_input(
 def test_a_policy_that_may_match_leaves_the_failures_of_others_open() -> None:
     certain = replace(policy("false"), name="a")
     manifests = ManifestSet(
-        validating_policies=(certain, policy("false", match_constraints=SELECTED)),
-        validating_bindings=(replace(binding("Audit"), policy_name="a"), binding("Audit")),
+        (
+            *(certain, policy("false", match_constraints=SELECTED)),
+            *(replace(binding("Audit"), policy_name="a"), binding("Audit")),
+        )
     )
     decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(HIDES, Nothing())[0]
     assert decision == Decision(Verdict.UNDETERMINED, undetermined=(undetermined(NO_BODY, ""),))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 
@@ -15,7 +14,7 @@ from replay.admission.webhook.engine import check_engines
 from replay.cellib.version import NEWEST
 from replay.errors import ManifestError
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import ManifestSet, MutatingWebhookConfiguration
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.engine_policy import engine_policies
@@ -159,7 +158,7 @@ def test_decisions_name_the_policy(tmp_path: Path) -> None:
 
 
 def without_mutators(manifests: ManifestSet) -> ManifestSet:
-    return msgspec.structs.replace(manifests, mutating_webhooks=())
+    return manifests.where(lambda each: not isinstance(each, MutatingWebhookConfiguration))
 
 
 NAMED = [
@@ -174,7 +173,7 @@ def test_what_is_left_of_a_set_where_policies_are_named(tmp_path: Path, names: s
     second = CONSTRAINT.replace("name: team", "name: app")
     found = only_named(_load(tmp_path, TEMPLATE, CONSTRAINT, second, MUTATOR), frozenset(names))
     assert list(engine_policies(found.engine_objects)) == [*left, "AssignMetadata/owner"]
-    assert [bool(each.webhooks) for each in found.validating_webhooks] == [bool(left)]
+    assert [bool(each.webhooks) for each in found.configurations("validating")] == [bool(left)]
 
 
 UNKNOWN = Missing("object.metadata.labels", "the log does not hold it")
@@ -230,12 +229,7 @@ def test_webhooks_of_both_sets_are_asked_where_constraints_differ(tmp_path: Path
     same = _load(tmp_path / "same", TEMPLATE, CONSTRAINT.replace("LABEL", "team"), MUTATOR)
     other = _load(tmp_path / "other", TEMPLATE, CONSTRAINT.replace("LABEL", "owner"), MUTATOR)
     asked = [
-        [
-            webhook.name
-            for hooks in (each.mutating_webhooks, each.validating_webhooks)
-            for c in hooks
-            for webhook in c.webhooks
-        ]
+        [webhook.name for webhook in each.webhooks]
         for pair in ((one, same), (one, other))
         for each in without_shared_webhooks(pair)
     ]
@@ -255,7 +249,7 @@ def test_objects_may_stand_among_other_manifests(tmp_path: Path) -> None:
     for where in (tmp_path / "mixed.yaml", tmp_path / "directory", tmp_path / "alone", tmp_path / "alone" / "g.yaml"):
         manifests = load_manifest_set(where, version=NEWEST)
         assert [value["kind"] for value in manifests.engine_objects] == ["ConstraintTemplate", "Needs"], where
-        assert len(manifests.validating_policies) == ("alone" not in str(where)), where
+        assert len(manifests.policies) == ("alone" not in str(where)), where
 
 
 BROKEN = [

@@ -9,7 +9,7 @@ import pytest
 from replay.admission.chain import Chain
 from replay.cellib.version import NEWEST
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicyBinding
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
@@ -82,8 +82,8 @@ ROWS: list[tuple[str, JSON, JSON, tuple[JSON, ...], list[Any]]] = [
 @pytest.mark.parametrize(("of", "by", "cluster", "bindings"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_what_is_generated(of: JSON, by: JSON, cluster: tuple[JSON, ...], bindings: list[Any]) -> None:
     found = made(of, by, cluster=cluster)
-    assert [(each.name, each.validation_actions) for each in found.validating_bindings] == bindings
-    assert [each.name for each in found.validating_policies] == (["gatekeeper-bad"] if bindings else [])
+    assert [(each.name, each.validation_actions) for each in found.of(ValidatingAdmissionPolicyBinding)] == bindings
+    assert [each.name for each in found.policies] == (["gatekeeper-bad"] if bindings else [])
 
 
 MATCHES = [

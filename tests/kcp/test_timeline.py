@@ -66,5 +66,5 @@ def test_which_policies_were_in_force(
     at = AT + seconds * SECOND
     found = PolicyTimeline(Cluster(), named(given), planned, SHARD_VERSION).at(at, at)
     assert not isinstance(found, Missing)
-    names = [tuple({each.name for each in side.validating_policies} for side in sides) for sides in found]
+    names = [tuple({each.name for each in side.policies} for side in sides) for sides in found]
     assert names == expected

@@ -238,7 +238,7 @@ REGISTERED = [
 @pytest.mark.parametrize(("documents", "expected"), [row[1:] for row in REGISTERED], ids=[row[0] for row in REGISTERED])
 def test_what_kyverno_registers(tmp_path: Path, documents: tuple[str, ...], expected: list[Any]) -> None:
     manifests = _load(tmp_path, *documents)
-    configurations = (*manifests.validating_webhooks, *manifests.mutating_webhooks)
+    configurations = manifests.configurations()
     assert [
         (webhook.name, list(rule.operations), list(rule.resources))
         for configuration in configurations
@@ -265,7 +265,7 @@ def test_own_webhooks_stay(tmp_path: Path) -> None:
     (tmp_path / "api").mkdir()
     (tmp_path / "api" / "webhooks.yaml").write_text(yaml.safe_dump(own), "utf-8")
     manifests = _load(tmp_path, TEAM)
-    assert [each.rules[0].operations for c in manifests.validating_webhooks for each in c.webhooks] == [("UPDATE",)]
+    assert [each.rules[0].operations for each in manifests.webhooks] == [("UPDATE",)]
     assert _decide(manifests, _config_map({})).verdict is Verdict.ADMITTED
 
 
@@ -274,12 +274,7 @@ def test_webhooks_of_both_sets_are_asked_where_policies_differ(tmp_path: Path) -
     same = _load(tmp_path / "same", TEAM, OWNER)
     other = _load(tmp_path / "other", TEAM.replace("?*", "a*"), OWNER)
     asked = [
-        [
-            webhook.name
-            for hooks in (each.mutating_webhooks, each.validating_webhooks)
-            for c in hooks
-            for webhook in c.webhooks
-        ]
+        [webhook.name for webhook in each.webhooks]
         for pair in ((one, same), (one, other))
         for each in without_shared_webhooks(pair)
     ]
@@ -302,7 +297,7 @@ def test_objects_may_stand_among_other_manifests(tmp_path: Path) -> None:
     (tmp_path / "mixed.yaml").write_text("---\n".join([TEAM, _configured("{}"), policy]), "utf-8")
     manifests = load_manifest_set(tmp_path / "mixed.yaml", version=NEWEST)
     assert [value["kind"] for value in manifests.engine_objects] == ["ClusterPolicy", "ConfigMap"]
-    assert len(manifests.validating_policies) == 1
+    assert len(manifests.policies) == 1
 
 
 def test_a_set_with_what_kyverno_refuses_is_refused(tmp_path: Path) -> None:

@@ -92,10 +92,10 @@ def test_selectors_and_exclusions() -> None:
 
 
 def test_a_renamed_policy_takes_its_binding_along() -> None:
-    current = ManifestSet((POLICY,), (BINDING,))
+    current = ManifestSet((POLICY, BINDING))
     policy = replace(POLICY, name="q")
     binding = replace(BINDING, name="c", policy_name="q", validation_actions=("Audit",))
-    assert diff_sets(current, ManifestSet((policy,), (binding,))) == (
+    assert diff_sets(current, ManifestSet((policy, binding))) == (
         ObjectDiff(KIND, "p", Verb.RENAMED, (), "q"),
         ObjectDiff(
             f"{KIND}Binding", "b", Verb.RENAMED, (FieldDiff("validationActions", Verb.CHANGED, "Deny", "Audit"),), "c"
@@ -103,7 +103,7 @@ def test_a_renamed_policy_takes_its_binding_along() -> None:
     )
 
 
-SET = (ManifestSet((POLICY,), (BINDING,)), ManifestSet((replace(POLICY, validations=(Validation("b`c", "m" * 90),)),)))
+SET = (ManifestSet((POLICY, BINDING)), ManifestSet((replace(POLICY, validations=(Validation("b`c", "m" * 90),)),)))
 TEXT = f"""~ ValidatingAdmissionPolicy/p changed
     validations[0].expression changed: a -> b`c
     validations[0].message changed:

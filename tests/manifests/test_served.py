@@ -9,6 +9,7 @@ import pytest
 
 from replay.cellib.version import NEWEST_MINOR, OLDEST_MINOR, KubernetesVersion
 from replay.errors import ManifestError
+from replay.kube.admissionregistration import MutatingAdmissionPolicy, ValidatingAdmissionPolicy
 from replay.manifests.check import check_set
 from replay.manifests.plugin import PluginName
 from replay.manifests.served import Gates, decides, is_suffix_reserved, served_problem, static_directory_problem
@@ -165,7 +166,7 @@ def test_static_sets_are_refused_with_the_place_first(scenario: Path, name: str,
     with pytest.raises(ManifestError) as error:
         load_manifest_set(scenario / name, version=KubernetesVersion(1, 35))
     assert str(error.value).startswith(f"{scenario}/{location}{NOT_STATIC}")
-    assert len(load_manifest_set(scenario / name, version=KubernetesVersion(1, 37)).validating_policies) == 1
+    assert len(load_manifest_set(scenario / name, version=KubernetesVersion(1, 37)).of(ValidatingAdmissionPolicy)) == 1
 
 
 def test_mutating_policies_are_refused_with_the_place_first(scenario: Path) -> None:
@@ -174,7 +175,7 @@ def test_mutating_policies_are_refused_with_the_place_first(scenario: Path) -> N
     problem = "Kubernetes 1.31 has no MutatingAdmissionPolicy: it came with 1.32"
     assert str(error.value).endswith(f"{problem}")
     assert str(error.value).startswith(f"{scenario}/api/api/p.yaml:8:")
-    assert len(load_manifest_set(scenario / "api", version=KubernetesVersion(1, 36)).mutating_policies) == 1
+    assert len(load_manifest_set(scenario / "api", version=KubernetesVersion(1, 36)).of(MutatingAdmissionPolicy)) == 1
 
 
 def test_mutating_policies_of_the_cluster_decide_nothing_before_1_36(tmp_path: Path) -> None:
@@ -185,7 +186,7 @@ def test_mutating_policies_of_the_cluster_decide_nothing_before_1_36(tmp_path: P
     (tmp_path / "empty").mkdir()
     for minor, count in ((35, 0), (36, 1)):
         loaded = load_manifest_set(tmp_path / "empty", version=KubernetesVersion(1, minor), api_objects=objects)
-        assert (len(loaded.validating_policies), len(loaded.mutating_policies)) == (1, count)
+        assert (len(loaded.of(ValidatingAdmissionPolicy)), len(loaded.of(MutatingAdmissionPolicy))) == (1, count)
 
 
 def test_check_of_a_directory_for_one_plugin(scenario: Path) -> None:

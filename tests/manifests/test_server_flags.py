@@ -8,6 +8,7 @@ import pytest
 
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ManifestError
+from replay.kube.admissionregistration import ValidatingAdmissionPolicy
 from replay.manifests.plugin import PluginName
 from replay.manifests.server.flags import default_plugins, is_server_file, read_server_flags
 from replay.manifests.server.settings import server_of_directory
@@ -210,7 +211,7 @@ def test_policies_are_left_out_where_their_plugin_is_off(tmp_path: Path) -> None
         "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\n"
         "metadata: {name: b.static.k8s.io}\nspec: {policyName: p.static.k8s.io, validationActions: [Deny]}\n"
     )
-    assert load_manifest_set(tmp_path, version=NEWEST).validating_policies == ()
+    assert load_manifest_set(tmp_path, version=NEWEST).of(ValidatingAdmissionPolicy) == ()
 
 
 def test_two_files_of_flags_are_one_too_many(tmp_path: Path) -> None:

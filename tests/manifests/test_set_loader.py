@@ -8,7 +8,14 @@ from msgspec.structs import replace
 
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ManifestError
-from replay.kube.admissionregistration import FailurePolicy, MatchPolicy, Rule
+from replay.kube.admissionregistration import (
+    FailurePolicy,
+    MatchPolicy,
+    MutatingAdmissionPolicy,
+    Rule,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
 from replay.manifests.set_loader import load_manifest_set, set_objects
 
 POLICY = """apiVersion: admissionregistration.k8s.io/v1
@@ -51,15 +58,15 @@ def scenario(tmp_path: Path) -> Path:
 
 def test_static_objects_come_first_by_name_with_defaults(scenario: Path) -> None:
     loaded = load_manifest_set(scenario, version=NEWEST)
-    names = [(policy.name, policy.static) for policy in loaded.validating_policies]
+    names = [(policy.name, policy.static) for policy in loaded.of(ValidatingAdmissionPolicy)]
     assert names == [("a.static.k8s.io", True), ("b.static.k8s.io", True), ("aa", False)]
-    policy = loaded.validating_policies[0]
+    policy = loaded.of(ValidatingAdmissionPolicy)[0]
     assert policy.failure_policy is FailurePolicy.FAIL
     assert policy.match_constraints is not None
     assert policy.match_constraints.match_policy is MatchPolicy.EQUIVALENT
     assert policy.match_constraints.resource_rules == (Rule(("CREATE",), ("",), ("v1",), ("pods",)),)
-    assert [binding.policy_name for binding in loaded.validating_bindings] == ["a.static.k8s.io"]
-    assert [mutation.patch_type for mutation in loaded.mutating_policies[0].mutations] == ["JSONPatch"]
+    assert [binding.policy_name for binding in loaded.of(ValidatingAdmissionPolicyBinding)] == ["a.static.k8s.io"]
+    assert [mutation.patch_type for mutation in loaded.of(MutatingAdmissionPolicy)[0].mutations] == ["JSONPatch"]
     assert sorted(loaded.hashes) == ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"]
 
 
@@ -85,8 +92,8 @@ def test_a_flat_directory_means_the_same(scenario: Path, tmp_path: Path) -> None
         shutil.copy(file, flat)
     shutil.rmtree(scenario / "api")
     one, other = (load_manifest_set(path, version=NEWEST) for path in (scenario, flat))
-    assert one.validating_policies == other.validating_policies
-    assert one.mutating_policies == other.mutating_policies
+    assert one.of(ValidatingAdmissionPolicy) == other.of(ValidatingAdmissionPolicy)
+    assert one.of(MutatingAdmissionPolicy) == other.of(MutatingAdmissionPolicy)
 
 
 def test_an_admission_configuration_means_the_same(scenario: Path, tmp_path: Path) -> None:
@@ -115,10 +122,10 @@ def test_api_objects_of_the_cluster_stand_in_for_api(scenario: Path) -> None:
     }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
     with_own = load_manifest_set(scenario, version=NEWEST, api_objects=[stored, pod])
-    assert [policy.name for policy in with_own.validating_policies if not policy.static] == ["aa"]
+    assert [policy.name for policy in with_own.of(ValidatingAdmissionPolicy) if not policy.static] == ["aa"]
     shutil.rmtree(scenario / "api")
     without = load_manifest_set(scenario, version=NEWEST, api_objects=[stored, pod])
-    assert [policy.name for policy in without.validating_policies if not policy.static] == ["from-cluster"]
+    assert [policy.name for policy in without.of(ValidatingAdmissionPolicy) if not policy.static] == ["from-cluster"]
 
 
 API_POLICY = """apiVersion: admissionregistration.k8s.io/{version}
@@ -137,7 +144,7 @@ def test_alpha_bindings_deny_where_no_parameter_is_found(scenario: Path) -> None
     write(scenario / "api/q.yaml", PARAM_BINDING.format(version="v1alpha1"))
     for static in ("vap", "map"):
         shutil.rmtree(scenario / static)
-    binding = load_manifest_set(scenario, version=KubernetesVersion(1, 32)).validating_bindings[-1]
+    binding = load_manifest_set(scenario, version=KubernetesVersion(1, 32)).of(ValidatingAdmissionPolicyBinding)[-1]
     assert binding.param_ref is not None
     assert (binding.name, binding.param_ref.parameter_not_found_action) == ("b", "Deny")
 
@@ -154,7 +161,7 @@ def test_stored_objects_of_older_versions_count_once(scenario: Path) -> None:
         }
         for version in ("v1alpha1", "v1")
     ]
-    loaded = load_manifest_set(scenario, version=NEWEST, api_objects=stored).validating_bindings
+    loaded = load_manifest_set(scenario, version=NEWEST, api_objects=stored).of(ValidatingAdmissionPolicyBinding)
     found = [(each.name, each.param_ref and each.param_ref.parameter_not_found_action) for each in loaded]
     assert found == [("bind.static.k8s.io", None), ("b", "Deny")]
 
@@ -256,7 +263,7 @@ def test_a_file_of_policies_is_a_set(tmp_path: Path) -> None:
     through_api = POLICY.format(kind="ValidatingAdmissionPolicy", name="a", body=VALIDATING)
     path = write(tmp_path / "policy.yaml", f"{static}---\n{through_api}")
     loaded = set_objects(path, NEWEST)
-    found = [(policy.name, policy.static) for policy in loaded.manifest_set(NEWEST).validating_policies]
+    found = [(policy.name, policy.static) for policy in loaded.manifest_set(NEWEST).of(ValidatingAdmissionPolicy)]
     assert found == [("b.static.k8s.io", True), ("a", False)]
     assert [hint.removeprefix(f"{path}: ") for hint in loaded.hints] == [
         "treated as policies of the API: `a` (the name of a static manifest ends with `.static.k8s.io`)",
@@ -273,7 +280,7 @@ def test_a_set_on_top_of_another_replaces_what_has_the_same_name(tmp_path: Path)
     base, added = (
         set_objects(write(tmp_path / f"{name}.yaml", text), NEWEST) for name, text in (("o", old), ("n", new))
     )
-    policies = base.with_added(added, NEWEST).manifest_set(NEWEST).validating_policies
+    policies = base.with_added(added, NEWEST).manifest_set(NEWEST).of(ValidatingAdmissionPolicy)
     assert [(policy.name, policy.failure_policy.value) for policy in policies] == [("a", "Ignore")]
 
 

@@ -19,9 +19,9 @@ from replay.kube.admissionregistration import (
     MatchResources,
     Rule,
     ValidatingAdmissionPolicy,
+    ValidatingWebhookConfiguration,
     Webhook,
     WebhookClientConfig,
-    WebhookConfiguration,
 )
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
@@ -55,7 +55,7 @@ def selected(predicate: Predicate, rows: Sequence[Row]) -> list[bool]:
 
 def policies(*criteria: MatchResources) -> ManifestSet:
     return ManifestSet(
-        validating_policies=tuple(
+        tuple(
             ValidatingAdmissionPolicy(f"p{index}", static=True, match_constraints=each)
             for index, each in enumerate(criteria)
         )
@@ -130,7 +130,7 @@ def test_no_policy_keeps_nothing() -> None:
 
 def test_webhooks_count_if_wanted() -> None:
     webhook = Webhook("w", WebhookClientConfig(), rules=(rule("CREATE", "", "pods"),))
-    manifests = ManifestSet(validating_webhooks=(WebhookConfiguration("c", static=True, webhooks=(webhook,)),))
+    manifests = ManifestSet((ValidatingWebhookConfiguration("c", static=True, webhooks=(webhook,)),))
     row = ("create", "", "v1", "pods", "", "shop", "web")
     assert kept([manifests], [row]) == [True]
 
@@ -257,4 +257,4 @@ def test_criteria_of_several_sets_are_joined() -> None:
     services = policies(MatchResources(resource_rules=(rule("CREATE", "", "services"),)))
     rows = [("create", "", "v1", name, "", "shop", "web") for name in ("pods", "services", "secrets")]
     assert kept([pods, services], rows) == [True, True, False]
-    assert kept([replace(pods, validating_policies=())], rows) == [False, False, False]
+    assert kept([replace(pods, registrations=())], rows) == [False, False, False]

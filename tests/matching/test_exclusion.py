@@ -8,9 +8,9 @@ from replay.kube.admissionregistration import (
     ManifestSet,
     MatchResources,
     Rule,
+    ValidatingWebhookConfiguration,
     Webhook,
     WebhookClientConfig,
-    WebhookConfiguration,
 )
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionResource
@@ -59,14 +59,14 @@ def test_servers_that_skip_reviews(gates: str, minors: list[int]) -> None:
 
 def test_reviews_are_selected_for_webhooks_unless_every_server_skips_them() -> None:
     everything = (Rule(("*",), ("*",), ("*",), ("*",)),)
-    configuration = WebhookConfiguration(
+    configuration = ValidatingWebhookConfiguration(
         "w", False, (Webhook(name="w.x.y", client_config=WebhookClientConfig(), rules=everything),)
     )
     mapper = EquivalentResourceMapper(builtin_discovery())
     review = CoarseClass("create", "authentication.k8s.io", "tokenreviews", "")
     criteria = MatchResources(resource_rules=everything)
     for skips, selects in (((True, False), True), ((True, True), False)):
-        sets = [ManifestSet(validating_webhooks=(configuration,), skips_reviews=each) for each in skips]
+        sets = [ManifestSet((configuration,), skips_reviews=each) for each in skips]
         excluded = excluded_from_all(sets)
         assert may_select(criteria, mapper, excluded)(review) is selects
         predicate = coarse_predicate(criteria_of(sets), mapper, excluded=excluded)

@@ -55,4 +55,4 @@ def test_objects_of_an_engine(value: dict[str, Any], expected: dict[str, set[str
 def test_a_native_policy() -> None:
     constraints = MatchResources(resource_rules=(Rule(("CREATE",), ("",), ("v1",), ("services",)),))
     policy = ValidatingAdmissionPolicy("a", static=False, match_constraints=constraints)
-    assert matched_resources(ManifestSet(validating_policies=(policy,))) == {"a": {"/services"}}
+    assert matched_resources(ManifestSet((policy,))) == {"a": {"/services"}}

@@ -64,12 +64,8 @@ def kept(attributes: Attributes = CREATION, candidate: Admitted = UNCHANGED, **c
 def keys_of(expression: str, **constraints: Any) -> RequestKeys:
     match = MatchResources(resource_rules=(Rule(("*",), ("*",), ("*",), ("*",)),), **constraints)
     policy = ValidatingAdmissionPolicy("p", static=True, match_constraints=match, validations=(Validation(expression),))
-    manifests = ManifestSet(
-        validating_policies=(policy,),
-        validating_bindings=(
-            ValidatingAdmissionPolicyBinding("b", static=True, policy_name="p", validation_actions=("Deny",)),
-        ),
-    )
+    binding = ValidatingAdmissionPolicyBinding("b", static=True, policy_name="p", validation_actions=("Deny",))
+    manifests = ManifestSet((policy, binding))
     return RequestKeys(ValidatingAdmission([ManifestSet(), manifests], NEWEST, builtin_discovery()))
 
 

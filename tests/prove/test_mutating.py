@@ -27,7 +27,7 @@ def _set(expression: str) -> ManifestSet:
         mutations=(Mutation("ApplyConfiguration", expression),),
     )
     binding = MutatingAdmissionPolicyBinding(name="team.static.k8s.io", static=True, policy_name=policy.name)
-    return ManifestSet(mutating_policies=(policy,), mutating_bindings=(binding,))
+    return ManifestSet((policy, binding))
 
 
 def _result(one: str, other: str) -> tuple[Comparison, bool]:

@@ -38,10 +38,7 @@ def _set(*units: BoundPolicy) -> ManifestSet:
         )
         for index, each in enumerate(units)
     ]
-    return ManifestSet(
-        validating_policies=tuple(each.policy for each in named),
-        validating_bindings=tuple(b for each in named for b in each.bindings),
-    )
+    return ManifestSet(tuple(registration for each in named for registration in (each.policy, *each.bindings)))
 
 
 @pytest.mark.parametrize(

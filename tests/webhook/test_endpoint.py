@@ -22,11 +22,12 @@ from replay.json import JSON
 from replay.kube.admissionregistration import (
     FailurePolicy,
     ManifestSet,
+    MutatingWebhookConfiguration,
     Rule,
     ServiceReference,
+    ValidatingWebhookConfiguration,
     Webhook,
     WebhookClientConfig,
-    WebhookConfiguration,
 )
 from replay.kube.discovery import builtin_discovery
 from replay.kube.lister import ObjectTracker
@@ -65,9 +66,8 @@ def decide(
         failure_policy=failure_policy,
         **{"timeout_seconds": 10, **changes},
     )
-    configuration = WebhookConfiguration("config", True, (webhook,))
-    mutating = ManifestSet(mutating_webhooks=(configuration,))
-    manifests = mutating if phase == "mutating" else ManifestSet(validating_webhooks=(configuration,))
+    configured = MutatingWebhookConfiguration if phase == "mutating" else ValidatingWebhookConfiguration
+    manifests = ManifestSet((configured("config", True, (webhook,)),))
     chain = Chain([manifests], version, builtin_discovery(), Schemas())
     attributes = creation_of_config_map(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}},

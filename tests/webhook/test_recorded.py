@@ -10,7 +10,14 @@ from replay.admission.decision import Decision, Denial, Verdict
 from replay.audit.event import RequestRecord
 from replay.cellib.version import NEWEST
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, Rule, Webhook, WebhookClientConfig, WebhookConfiguration
+from replay.kube.admissionregistration import (
+    ManifestSet,
+    MutatingWebhookConfiguration,
+    Rule,
+    ValidatingWebhookConfiguration,
+    Webhook,
+    WebhookClientConfig,
+)
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
 from replay.kube.lister import ObjectTracker
@@ -35,12 +42,17 @@ def record(code: int, message: str, annotations: JSON) -> RequestRecord:
     return RequestRecord(**{**empty, **known})
 
 
-def configuration(name: str) -> WebhookConfiguration:
+def webhooks(name: str) -> tuple[Webhook]:
     rules = (Rule(("*",), ("*",), ("*",), ("*",)),)
-    return WebhookConfiguration("config", True, (Webhook(name, WebhookClientConfig(url="https://x"), rules),))
+    return (Webhook(name, WebhookClientConfig(url="https://x"), rules),)
 
 
-BOTH = ManifestSet(mutating_webhooks=(configuration("m"),), validating_webhooks=(configuration("v"),))
+BOTH = ManifestSet(
+    (
+        ValidatingWebhookConfiguration("config", True, webhooks("v")),
+        MutatingWebhookConfiguration("config", True, webhooks("m")),
+    )
+)
 
 
 def decide(observed: RequestRecord, seen: JSON = OBJECT, validated: JSON = MUTATED) -> Decision:

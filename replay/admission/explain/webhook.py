@@ -24,9 +24,9 @@ from replay.admission.match_conditions import MatchConditionsResult
 from replay.admission.ordered.plugin import Asking
 from replay.admission.webhook.answer import RecallingBackend, WebhookAnswer, WebhookBackend, WebhookReview
 from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, validate
-from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, WebhookInvocation, match_resources
+from replay.admission.webhook.webhooks import WebhookAdmission, WebhookHook, WebhookInvocation, match_resources
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import ManifestSet, Phase
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
 from replay.matching.matcher import MatchResult

@@ -28,17 +28,13 @@ from replay.cel.value.values import Unknown
 from replay.cellib.composition import Evaluated
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
+from replay.cellib.policy import PATCH_KINDS, compiler_of
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import MutatingAdmissionPolicy, Mutation
 from replay.kube.attributes import Missing
 
 MOST_RESULTS = 1024
 """Number of cached results of a policy's conditions, and of its mutations."""
-
-_KINDS = {
-    "ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION,
-    "JSONPatch": ExpressionKind.JSON_PATCH,
-}
 
 
 class MutateResult(Struct, frozen=True):
@@ -73,10 +69,7 @@ class Mutator:
     @cached_property
     def _compiler(self) -> ExpressionCompiler:
         """The compiler, with the variables declared in order."""
-        compiler = ExpressionCompiler(self._version, has_params=self._policy.param_kind is not None)
-        for variable in self._policy.variables:
-            compiler.declare_variable(variable.name, variable.expression)
-        return compiler
+        return compiler_of(self._policy, self._version)
 
     @cached_property
     def _match_conditions(self) -> tuple[CompiledExpression, ...]:
@@ -86,7 +79,7 @@ class Mutator:
     @cached_property
     def _mutations(self) -> tuple[tuple[Mutation, CompiledExpression], ...]:
         return tuple(
-            (mutation, self._compiler.compile(_KINDS[mutation.patch_type], mutation.expression))
+            (mutation, self._compiler.compile(PATCH_KINDS[mutation.patch_type], mutation.expression))
             for mutation in self._policy.mutations
         )
 

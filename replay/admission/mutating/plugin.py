@@ -158,9 +158,9 @@ class MutatingAdmission:
         self._index = HookIndex(self.hooks, self._matcher, _plan)
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
-        policies = manifests.mutating_policies
+        policies = manifests.of(MutatingAdmissionPolicy)
         mutators = [self._mutator(policy) for policy in policies]
-        return policy_hooks(policies, manifests.mutating_bindings, mutators, self._matcher)
+        return policy_hooks(policies, manifests.of(MutatingAdmissionPolicyBinding), mutators, self._matcher)
 
     def _mutator(self, policy: MutatingAdmissionPolicy) -> Mutator:
         """Return the mutator of a policy, shared by all policies with the same content."""

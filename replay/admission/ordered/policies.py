@@ -18,13 +18,17 @@ from replay.kube.admissionregistration import (
     MUTATING_POLICY,
     VALIDATING_POLICY,
     ManifestSet,
+    MutatingAdmissionPolicy,
+    Policy,
+    ValidatingAdmissionPolicy,
 )
 from replay.kube.gvk import split_api_version
 
 
 class _PolicyPlugin:
-    """The part of a plugin that reads sets: the policies of the kind of its name, with their bindings."""
+    """The part of a plugin that reads sets: the policies of a kind, which names the plugin too, with their bindings."""
 
+    kind: type[Policy]
     name: str
     mutates: bool
     leaves_trace = False
@@ -32,22 +36,22 @@ class _PolicyPlugin:
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
         """Yield a unit for each policy with its bindings."""
-        for policy, bindings in manifests.bound(self.name):
+        for policy, bindings in manifests.bound(self.kind):
             if policy.match_constraints is not None:
                 digest = digest_of("mutating" if self.mutates else "validating", repr(policy), repr(list(bindings)))
                 yield Unit(policy.name, digest, policy.match_constraints)
 
     def names(self, manifests: ManifestSet) -> Iterator[str]:
         """Return the names of the policies."""
-        return (policy.name for policy in manifests.of_kind(self.name))
+        return (policy.name for policy in manifests.of(self.kind))
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
         """Return the footprints of the bound policies."""
-        return policy_reads(manifests.of_kind(self.name), manifests.of_kind(f"{self.name}Binding"), version)
+        return policy_reads(manifests.bound(self.kind), version)
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
         """Yield the kinds of the policies' parameters."""
-        for policy in manifests.of_kind(self.name):
+        for policy in manifests.of(self.kind):
             if policy.param_kind is not None:
                 yield split_api_version(policy.param_kind.api_version)[0], policy.param_kind.kind
 
@@ -55,7 +59,7 @@ class _PolicyPlugin:
 class MutatingAdmissionPolicyPlugin(_PolicyPlugin):
     """MutatingAdmissionPolicy (`k8s.io/apiserver/pkg/admission/plugin/policy/mutating`)."""
 
-    name = MUTATING_POLICY
+    kind, name = MutatingAdmissionPolicy, MUTATING_POLICY
     mutates = True
 
     def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
@@ -67,7 +71,7 @@ class _Mutating:
     """The mutating policies of several sets."""
 
     def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
-        self.is_idle = not any(each.mutating_policies for each in sets)
+        self.is_idle = not any(each.of(MutatingAdmissionPolicy) for each in sets)
         self._admission = MutatingAdmission(
             sets, context.version, context.discovery, context.patchers, context.authorizer
         )
@@ -110,7 +114,7 @@ class _Mutating:
 class ValidatingAdmissionPolicyPlugin(_PolicyPlugin):
     """ValidatingAdmissionPolicy (`k8s.io/apiserver/pkg/admission/plugin/policy/validating`)."""
 
-    name = VALIDATING_POLICY
+    kind, name = ValidatingAdmissionPolicy, VALIDATING_POLICY
     mutates = False
 
     def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
@@ -122,7 +126,7 @@ class _Validating:
     """The validating policies of several sets."""
 
     def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
-        self.is_idle = not any(each.validating_policies for each in sets)
+        self.is_idle = not any(each.of(ValidatingAdmissionPolicy) for each in sets)
         self._admission = ValidatingAdmission(sets, context.version, context.discovery, context.authorizer)
 
     def admitters(self, asking: Asking) -> None:

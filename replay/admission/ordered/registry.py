@@ -17,7 +17,11 @@ from replay.admission.ordered.webhooks import WebhookPlugin
 from replay.admission.reads import AUTHORIZER, NAMESPACE, PARAMS, PolicyReads
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, MatchResources, Sets
+from replay.kube.admissionregistration import (
+    ManifestSet,
+    MatchResources,
+    Sets,
+)
 from replay.kube.attributes import Operation
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.overlay import objects_by_kind
@@ -138,7 +142,8 @@ def without_shared_plugins(sets: Sets, names: frozenset[str] = frozenset()) -> S
     """
     current, candidate = sets
     # A mutation in a set must see the effect of these plugins, which the object before mutation lacks.
-    again = _NOT_REPRODUCED if any(each.mutating_policies or each.mutating_webhooks for each in sets) else frozenset()
+    mutates = any(each.phase == "mutating" for manifests in sets for each in manifests.registrations)
+    again = _NOT_REPRODUCED if mutates else frozenset()
     kinds, bare = changed_kinds(current, candidate), changed_kinds(current, candidate, bare=True)
     shared = {
         each.name

@@ -17,9 +17,9 @@ from replay.admission.reads import PolicyReads, webhook_reads
 from replay.admission.webhook.answer import DOWN, WebhookBackend
 from replay.admission.webhook.engine import engines_of
 from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, validate
-from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, configurations_of
+from replay.admission.webhook.webhooks import WebhookAdmission, WebhookHook
 from replay.cellib.version import KubernetesVersion
-from replay.kube.admissionregistration import ManifestSet, MatchResources
+from replay.kube.admissionregistration import ManifestSet, MatchResources, Phase
 from replay.kube.attributes import Attributes
 from replay.kube.engine_policy import engine_policies
 from replay.kube.lister import Lister
@@ -46,7 +46,7 @@ class WebhookPlugin(Struct, frozen=True):
         """Yield a unit for each webhook, and for each policy of an engine behind it."""
         objects = repr(manifests.engine_objects) if manifests.engine_objects else ""
         reviews = "" if manifests.skips_reviews else "reviews"
-        for configuration in configurations_of(manifests, self.phase):
+        for configuration in manifests.configurations(self.phase):
             for webhook in configuration.webhooks:
                 if webhook.rules:
                     match = MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
@@ -57,12 +57,12 @@ class WebhookPlugin(Struct, frozen=True):
 
     def names(self, manifests: ManifestSet) -> Iterator[str]:
         """Return the names of the configurations."""
-        return (configuration.name for configuration in configurations_of(manifests, self.phase))
+        return (configuration.name for configuration in manifests.configurations(self.phase))
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
         """Return the reads of the webhooks: they read everything."""
         del version
-        return webhook_reads(configurations_of(manifests, self.phase))
+        return webhook_reads(manifests.configurations(self.phase))
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
         """Yield the kinds of objects that the engines behind webhooks look up."""
@@ -78,7 +78,7 @@ class _Webhooks:
     """The webhooks of one phase of several sets."""
 
     def __init__(self, sets: Sequence[ManifestSet], phase: Phase, context: Context) -> None:
-        self.is_idle = not any(configurations_of(each, phase) for each in sets)
+        self.is_idle = not any(each.configurations(phase) for each in sets)
         self._context = context
         self._admission = WebhookAdmission(sets, phase, context.version, context.discovery, context.authorizer)
         self._engines = [engines_of(manifests) for manifests in sets]

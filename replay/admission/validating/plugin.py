@@ -229,9 +229,9 @@ class ValidatingAdmission:
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
         """Return the hooks of one set."""
-        policies = manifests.validating_policies
+        policies = manifests.of(ValidatingAdmissionPolicy)
         validators = [self._validator(policy) for policy in policies]
-        return policy_hooks(policies, manifests.validating_bindings, validators, self._matcher)
+        return policy_hooks(policies, manifests.of(ValidatingAdmissionPolicyBinding), validators, self._matcher)
 
     def _validator(self, policy: ValidatingAdmissionPolicy) -> Validator:
         """Return the validator of a policy, shared by all policies with the same content."""

@@ -25,6 +25,7 @@ from replay.admission.validating.policy_decision import (
 from replay.cellib.composition import Evaluated
 from replay.cellib.environment import PER_CALL_LIMIT, ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
+from replay.cellib.policy import compiler_of
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import FailurePolicy, ValidatingAdmissionPolicy, Validation
 
@@ -51,11 +52,8 @@ class Validator:
 
     @cached_property
     def _compiler(self) -> ExpressionCompiler:
-        """The compiler, with the variables declared in order, because a later one may use an earlier one."""
-        compiler = ExpressionCompiler(self._version, has_params=self._policy.param_kind is not None)
-        for variable in self._policy.variables:
-            compiler.declare_variable(variable.name, variable.expression)
-        return compiler
+        """The compiler, with the variables declared in order."""
+        return compiler_of(self._policy, self._version)
 
     @cached_property
     def match_conditions(self) -> tuple[CompiledExpression, ...]:

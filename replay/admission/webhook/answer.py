@@ -11,13 +11,13 @@ from typing import Any, Final, Protocol, runtime_checkable
 from msgspec import Struct, field
 
 from replay.admission.decision import Denial, Triggered
-from replay.admission.webhook.webhooks import Phase, WebhookInvocation
+from replay.admission.webhook.webhooks import WebhookInvocation
 from replay.go.format import quote
 from replay.go.time import duration_text
 from replay.json import JSON
 from replay.kcp.annotation import shown_to_webhook
 from replay.kube.admission_request import unknown_part
-from replay.kube.admissionregistration import Webhook
+from replay.kube.admissionregistration import Phase, Webhook
 from replay.kube.attributes import Attributes, Missing
 
 CALL_ANNOTATIONS: Final = ("mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/")

@@ -28,10 +28,10 @@ from replay.admission.webhook.answer import (
     refusals,
     webhook_request,
 )
-from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, WebhookInvocation
+from replay.admission.webhook.webhooks import WebhookAdmission, WebhookHook, WebhookInvocation
 from replay.go.format import marshal, quote
 from replay.identity import IdentityMap
-from replay.kube.admissionregistration import FailurePolicy
+from replay.kube.admissionregistration import FailurePolicy, Phase
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.json_patch import JSONPatchError, apply, equal
 from replay.kube.lister import Lister

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
-from replay.kube.admissionregistration import ManifestSet, MatchResources, Webhook, WebhookConfiguration
+from replay.kube.admissionregistration import ManifestSet, MatchResources, Phase, Webhook
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import Discovery
@@ -34,8 +34,6 @@ from replay.kube.rbac_authorizer import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import INTERNAL_ERROR, Criteria, Matcher, MatchError, RequestClass
 from replay.matching.rules import is_excluded_from_api_webhooks, is_excluded_from_webhooks
-
-Phase = Literal["mutating", "validating"]
 
 
 class WebhookHook(Struct, frozen=True):
@@ -132,7 +130,7 @@ class WebhookAdmission:
 
     def _hooks(self, manifests: ManifestSet) -> tuple[WebhookHook, ...]:
         """Return all webhooks of a set: configurations in order, and webhooks as listed in them."""
-        configurations = configurations_of(manifests, self.phase)
+        configurations = manifests.configurations(self.phase)
         listed = [(configuration, webhook) for configuration in configurations for webhook in configuration.webhooks]
         return tuple(
             WebhookHook(
@@ -213,11 +211,6 @@ def _refusal(hook: WebhookHook, attributes: Attributes, conditions: MatchConditi
         text = f'admission webhook "{webhook.name}" does not support dry run'
         return Denial(hook.configuration, webhook.name, None, text, "BadRequest", 400, of_webhook=True)
     return None
-
-
-def configurations_of(manifests: ManifestSet, phase: Phase) -> tuple[WebhookConfiguration, ...]:
-    """Return the configurations of one phase."""
-    return manifests.mutating_webhooks if phase == "mutating" else manifests.validating_webhooks
 
 
 def match_resources(webhook: Webhook) -> MatchResources:

@@ -148,7 +148,9 @@ class _Test(Struct, frozen=True):
             request=self._case_request(request, parts),
             manifests=chosen.manifests,
             refusals=chosen.refusals,
-            expected=self._expectation(parts["object"], mutates=bool(chosen.manifests.mutating_policies)),
+            expected=self._expectation(
+                parts["object"], mutates=any(each.phase == "mutating" for each in chosen.manifests.policies)
+            ),
             objects=(params,) if params is not None else (),
             answers=tuple(self._answers()),
             strict=False,

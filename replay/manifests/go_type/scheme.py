@@ -11,12 +11,16 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from replay.kube.admissionregistration import CONFIGURATION_KINDS, GROUP, KINDS
+from replay.kube.admissionregistration import GROUP, KINDS
 
 SCHEME_NAME = "pkg/runtime/scheme.go:111"
 """Name of the server's scheme in errors, which is a place in its source code."""
 
-_KINDS = {"v1": KINDS, "v1beta1": KINDS, "v1alpha1": tuple(kind for kind in KINDS if kind not in CONFIGURATION_KINDS)}
+_KINDS = {
+    "v1": KINDS,
+    "v1beta1": KINDS,
+    "v1alpha1": tuple(each for each in KINDS if not each.endswith("WebhookConfiguration")),
+}
 _OPTIONS = tuple(f"{verb}Options" for verb in ("Create", "Delete", "Get", "List", "Patch", "Update"))
 _UNVERSIONED = ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "List", "Status")
 

@@ -18,7 +18,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.checkout import require_inside
 from replay.errors import ManifestError
 from replay.json import JSON
-from replay.kube.admissionregistration import FIELDS, ManifestSet, PluginSettings
+from replay.kube.admissionregistration import ManifestSet, PluginSettings
 from replay.kube.overlay import objects_by_kind
 from replay.kube.quantity import QuantityError, parse_quantity
 from replay.kube.schema import CRD
@@ -67,7 +67,7 @@ class ServerSettings(Struct, frozen=True):
     def completed(self, manifests: ManifestSet, version: KubernetesVersion) -> ManifestSet:
         """Return the set with the built-in plugins that are on, without what flags turn off. Raises ManifestError."""
         names = default_plugins(version) if self.flags is None else self.flags.plugins(version)
-        off = {FIELDS[kind]: () for plugin in PluginName if plugin.value not in names for kind in plugin.kinds}
+        off = {kind for plugin in PluginName if plugin.value not in names for kind in plugin.kinds}
         configurations = {} if self.configuration is None else _configurations(self.configuration)
         flags = {} if self.flags is None else self.flags.values
         settings = []
@@ -76,9 +76,13 @@ class ServerSettings(Struct, frozen=True):
                 document, path = configurations.get(each.name, (None, ""))
                 settings.append(PluginSettings(each.name, document, flags, path))
         says = self.flags is not None or any(each.configuration is not None for each in settings)
-        changed: dict[str, Any] = {**off, "builtin": tuple(settings), "objects": self.objects, "says_plugins": says}
-        changed["skips_reviews"] = is_enabled(SKIPPED_REVIEWS, version, self.gates)
-        return replace(manifests, **changed)
+        return replace(
+            manifests.where(lambda each: each.kind not in off),
+            builtin=tuple(settings),
+            objects=self.objects,
+            says_plugins=says,
+            skips_reviews=is_enabled(SKIPPED_REVIEWS, version, self.gates),
+        )
 
 
 NO_SERVER = ServerSettings()

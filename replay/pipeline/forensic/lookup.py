@@ -22,7 +22,7 @@ from replay.audit.ingest import Progress
 from replay.audit.store import Store
 from replay.compare.subject import Owners, RequestTarget, owning, workload
 from replay.json import JSON
-from replay.kube.admissionregistration import MUTATING_POLICY, ManifestSet
+from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from replay.kube.gvk import split_api_version
 from replay.kube.redact import ObjectRedactors
 from replay.manifests.plugin import ALL_PLUGINS
@@ -259,7 +259,7 @@ class _Lookup(Struct, frozen=True):
         if action == "mutate":
             if current is None:
                 return [], 0, ("mutating policies leave no trace in an audit log; with --current they are replayed",)
-            rows, unknown = self._from(self._requests(current.only_kind(MUTATING_POLICY)), self._mutated)
+            rows, unknown = self._from(self._requests(current.only("mutating")), self._mutated)
             return rows, unknown, ("mutating policies leave no trace in an audit log: what they did is replayed",)
         if action in (None, "deny"):
             return self._masked_denials(current)
@@ -372,12 +372,11 @@ def _matches(pattern: str | bool | None, name: str) -> bool:
 
 def _warning(manifests: ManifestSet) -> ManifestSet:
     """Return the parts of a set that can warn: validating policies with a warning binding, and PodSecurity."""
-    bindings = tuple(each for each in manifests.validating_bindings if "Warn" in each.validation_actions)
+    bindings = [each for each in manifests.of(ValidatingAdmissionPolicyBinding) if "Warn" in each.validation_actions]
     names = {each.policy_name for each in bindings}
-    policies = tuple(each for each in manifests.validating_policies if each.name in names)
+    policies = (each for each in manifests.of(ValidatingAdmissionPolicy) if each.name in names)
     return ManifestSet(
-        validating_policies=policies,
-        validating_bindings=bindings,
+        (*policies, *bindings),
         builtin=tuple(each for each in manifests.builtin if each.name == PodSecurity.name),
         objects=manifests.objects,
     )

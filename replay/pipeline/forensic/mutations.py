@@ -29,7 +29,7 @@ from replay.compare.summary import with_workspace
 from replay.go.format import parse_uint
 from replay.json import JSON, FieldPath
 from replay.kcp.mutation import BY_STORAGE, set_by_plugins
-from replay.kube.admissionregistration import MUTATING_POLICY, VIRTUAL_RESOURCES, ManifestSet
+from replay.kube.admissionregistration import VIRTUAL_RESOURCES, ManifestSet
 from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.kube.go_object import DecodeError
 from replay.kube.json_patch import diff
@@ -80,7 +80,7 @@ def mutations(scenario: Scenario, options: Options, progress: Progress) -> Mutat
     prepare_workers(options)
     manifests = manifests_of(scenario)
     current = manifests.current or ManifestSet()
-    mutating = current.only_kind(MUTATING_POLICY)
+    mutating = current.only("mutating")
     with store_of(scenario, progress, options.fleet) as store:
         job = past_job(store, replace(manifests, current=mutating, candidate=None))
         work = MutationsJob(replace(job, within=chosen(store, options.focus)), redact=options.redact)

@@ -62,7 +62,7 @@ def resolve_policy_names(name: str, names: Collection[str], place: str = "--poli
 
 def names_of(manifests: ManifestSet) -> Iterator[str]:
     """Yield the names of a set's policies (also of engines), webhooks, webhook configurations and built-in plugins."""
-    parts = (*manifests.policies, *manifests.builtin, *manifests.configurations, *manifests.webhooks)
+    parts = (*manifests.policies, *manifests.builtin, *manifests.configurations(), *manifests.webhooks)
     yield from (each.name for each in parts)
     yield from engine_policies(manifests.engine_objects)
 
@@ -100,7 +100,7 @@ def named_policies(manifests: Manifests, names: Iterable[str]) -> frozenset[str]
     listed = {
         (configuration.name, webhook.name)
         for each in manifests.sets
-        for configuration in each.configurations
+        for configuration in each.configurations()
         for webhook in configuration.webhooks
     }
     webhooks = {webhook for configuration, webhook in listed if configuration in policies}

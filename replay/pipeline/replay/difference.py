@@ -20,7 +20,7 @@ from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
 from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.version import KubernetesVersion
-from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicyBinding
+from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
 from replay.pipeline.replay.kept_input import KeptRequest
@@ -121,22 +121,15 @@ def difference_of(
 
 def _policies(manifests: ManifestSet) -> dict[_Name, tuple[object, ...]]:
     """The validating policies of a set in their order, each with its bindings."""
-    bindings: dict[_Name, list[ValidatingAdmissionPolicyBinding]] = {}
-    for each in manifests.validating_bindings:
-        bindings.setdefault((each.policy_name, each.static), []).append(each)
     return {
-        (each.name, each.static): (each, *bindings.get((each.name, each.static), ()))
-        for each in manifests.validating_policies
+        (policy.name, policy.static): (policy, *(each for each in bindings if each.static is policy.static))
+        for policy, bindings in manifests.bound(ValidatingAdmissionPolicy)
     }
 
 
 def _only(manifests: ManifestSet, names: Container[_Name]) -> ManifestSet:
     """Return a set with nothing but some validating policies. Its objects are the parameters of policies."""
-    return ManifestSet(
-        validating_policies=tuple(each for each in manifests.validating_policies if (each.name, each.static) in names),
-        validating_bindings=tuple(
-            each for each in manifests.validating_bindings if (each.policy_name, each.static) in names
-        ),
-        objects=manifests.objects,
-        removed=manifests.removed,
-    )
+    policies = (each for each in manifests.of(ValidatingAdmissionPolicy) if (each.name, each.static) in names)
+    bindings = manifests.of(ValidatingAdmissionPolicyBinding)
+    bound = (each for each in bindings if (each.policy_name, each.static) in names)
+    return ManifestSet((*policies, *bound), objects=manifests.objects, removed=manifests.removed)

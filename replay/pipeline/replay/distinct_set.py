@@ -8,7 +8,16 @@ from msgspec.structs import replace
 
 from replay.admission.ordered.registry import BUILTIN_PLUGINS, with_shared_plugins, without_shared_plugins
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, Sets, WebhookClientConfig, WebhookConfiguration
+from replay.kube.admissionregistration import (
+    ManifestSet,
+    Registration,
+    Sets,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
+    WebhookClientConfig,
+    WebhookConfiguration,
+)
 from replay.kube.engine_policy import engine_policies, policy_names
 from replay.manifests.engine_object import differing_webhooks
 from replay.manifests.static_rule import static_twin, without_suffix
@@ -32,15 +41,22 @@ def distinct_sets(
 def only_named(manifests: ManifestSet, names: frozenset[str]) -> ManifestSet:
     """Return a set without validating parts that are not named. An engine's policy runs through its webhook."""
     mutating = {plugin.name for plugin in BUILTIN_PLUGINS if plugin.mutates}
-    validating = [webhook.name for each in manifests.validating_webhooks for webhook in each.webhooks]
+    configurations = manifests.configurations("validating")
+    validating = [webhook.name for each in configurations for webhook in each.webhooks]
     policies = {name: frozenset(engine_policies(manifests.engine_objects, name)) for name in validating}
     unnamed = {each for webhook, behind in policies.items() if webhook not in names for each in behind - names}
     asked = names | {webhook for webhook, behind in policies.items() if behind & names}
+
+    def named(each: Registration) -> Registration | None:
+        if isinstance(each, ValidatingAdmissionPolicy):
+            return each if each.name in names else None
+        if isinstance(each, ValidatingAdmissionPolicyBinding):
+            return each if each.policy_name in names else None
+        return _configuration(each, asked) if isinstance(each, ValidatingWebhookConfiguration) else each
+
     return replace(
         manifests,
-        validating_policies=tuple(each for each in manifests.validating_policies if each.name in names),
-        validating_bindings=tuple(each for each in manifests.validating_bindings if each.policy_name in names),
-        validating_webhooks=tuple(_configuration(each, asked) for each in manifests.validating_webhooks),
+        registrations=tuple(kept for each in manifests.registrations if (kept := named(each)) is not None),
         builtin=tuple(each for each in manifests.builtin if each.name in names | mutating),
         engine_objects=tuple(each for each in manifests.engine_objects if _asked(each, unnamed)),
     )
@@ -81,24 +97,15 @@ def _webhook_names(manifests: ManifestSet) -> set[str]:
 
 
 def _without(manifests: ManifestSet, other: ManifestSet, names: frozenset[str]) -> ManifestSet:
-    return replace(
-        manifests,
-        validating_webhooks=_kept(manifests.validating_webhooks, other.validating_webhooks, names),
-        mutating_webhooks=_kept(manifests.mutating_webhooks, other.mutating_webhooks, names),
-    )
-
-
-def _kept(
-    own: tuple[WebhookConfiguration, ...], others: tuple[WebhookConfiguration, ...], names: frozenset[str]
-) -> tuple[WebhookConfiguration, ...]:
-    configurations = []
-    moved = [_unmoved(each) for each in others if static_twin(each.name) in {mine.name for mine in own}]
-    for configuration in own:
-        if configuration not in others and _unmoved(configuration) not in moved:
-            configurations.append(configuration)
-        elif webhooks := tuple(webhook for webhook in configuration.webhooks if webhook.name in names):
-            configurations.append(replace(configuration, webhooks=webhooks))
-    return tuple(configurations)
+    others, own = other.configurations(), {each.key for each in manifests.configurations()}
+    moved = [_unmoved(each) for each in others if (each.kind, static_twin(each.name)) in own]
+    kept = list[Registration]()
+    for each in manifests.registrations:
+        if not isinstance(each, WebhookConfiguration) or (each not in others and _unmoved(each) not in moved):
+            kept.append(each)
+        elif webhooks := tuple(webhook for webhook in each.webhooks if webhook.name in names):
+            kept.append(replace(each, webhooks=webhooks))
+    return replace(manifests, registrations=tuple(kept))
 
 
 def _unmoved(configuration: WebhookConfiguration) -> WebhookConfiguration:

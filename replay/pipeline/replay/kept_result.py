@@ -43,9 +43,11 @@ from replay.errors import StoreError
 from replay.kube.admissionregistration import (
     ManifestSet,
     MatchResources,
+    Registration,
     Sets,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
+    in_order,
 )
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
@@ -153,7 +155,7 @@ class KeptResults(Struct, frozen=True):
         except (OSError, msgspec.MsgspecError):
             return None
         candidate = replace(
-            self.candidate, validating_policies=policies.policies, validating_bindings=policies.bindings
+            self.candidate, registrations=in_order((*self.candidate.where(_is_other).registrations, *policies))
         )
         kept = self.with_candidate(candidate)
         alike = {
@@ -167,7 +169,7 @@ class KeptResults(Struct, frozen=True):
 
     def write_policies(self) -> None:
         """Save the validating policies of the candidate, if possible. The next run compares its own with them."""
-        policies = _Policies(self.candidate.validating_policies, self.candidate.validating_bindings)
+        policies = [each for each in self.candidate.registrations if not _is_other(each)]
         with suppress(OSError, *UNKEEPABLE):
             _put(self.storage, self.policies, msgspec.msgpack.encode(policies))
 
@@ -250,9 +252,11 @@ class Earlier(NamedTuple):
     results: Mapping[CoarseClass, ClassResult]
 
 
-class _Policies(NamedTuple):
-    policies: tuple[ValidatingAdmissionPolicy, ...]
-    bindings: tuple[ValidatingAdmissionPolicyBinding, ...]
+_Validating = ValidatingAdmissionPolicy | ValidatingAdmissionPolicyBinding
+
+
+def _is_other(registration: Registration) -> bool:
+    return not isinstance(registration, _Validating)
 
 
 class _World(NamedTuple):
@@ -426,7 +430,7 @@ _TOTALS = msgspec.msgpack.Decoder(Totals, dec_hook=_counter)
 _BEGINNING = msgspec.msgpack.Decoder(Divergence)
 _PENDING = msgspec.msgpack.Decoder(list[Pending])
 _WORLD = msgspec.msgpack.Decoder(_World)
-_POLICIES = msgspec.msgpack.Decoder(_Policies)
+_POLICIES = msgspec.msgpack.Decoder(tuple[_Validating, ...])
 
 
 def _forget(storage: Storage, names: Iterable[str]) -> None:

@@ -161,10 +161,10 @@ def _asks_mutating(sets: Sets, names: Iterable[str]) -> bool:
 
 
 def _mutating(manifests: ManifestSet) -> set[str]:
-    return {webhook.name for configuration in manifests.mutating_webhooks for webhook in configuration.webhooks}
+    return {webhook.name for each in manifests.configurations("mutating") for webhook in each.webhooks}
 
 
 def _shared_mutating(sets: Sets) -> set[str]:
     current, candidate = sets
-    shared = [each for each in current.mutating_webhooks if each in candidate.mutating_webhooks]
-    return {webhook.name for configuration in shared for webhook in configuration.webhooks}
+    shared = current.where(lambda each: each in candidate.registrations)
+    return _mutating(shared)

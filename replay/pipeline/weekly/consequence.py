@@ -15,7 +15,7 @@ from replay.audit.store import Store
 from replay.compare.weekly import EffectSide
 from replay.json import JSON
 from replay.kcp.shard.folder import Folder, union
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import ManifestSet, Registration, ValidatingAdmissionPolicyBinding
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
@@ -79,13 +79,13 @@ def consequences_by_side(
 
 def with_denying_bindings(manifests: ManifestSet, names: Collection[str]) -> ManifestSet:
     """Return the set with all bindings of some policies denying, and doing nothing else."""
-    bindings = (
-        replace(binding, validation_actions=("Deny",))
-        if binding.policy_name in names and "Deny" not in binding.validation_actions
-        else binding
-        for binding in manifests.validating_bindings
-    )
-    return replace(manifests, validating_bindings=tuple(bindings))
+
+    def bound(each: Registration) -> Registration:
+        if not isinstance(each, ValidatingAdmissionPolicyBinding) or each.policy_name not in names:
+            return each
+        return each if "Deny" in each.validation_actions else replace(each, validation_actions=("Deny",))
+
+    return replace(manifests, registrations=tuple(map(bound, manifests.registrations)))
 
 
 def _folder_with_denying_bindings(folder: Folder, names: Collection[str]) -> Folder:

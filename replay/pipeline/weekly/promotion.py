@@ -23,10 +23,10 @@ from replay.compare.weekly import (
     Promotion,
 )
 from replay.kube.admissionregistration import (
-    VALIDATING_POLICY,
     VIRTUAL_RESOURCES,
     ManifestSet,
     ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
 )
 from replay.kube.gvk import GroupResource
 from replay.manifests.diff import diff_sets
@@ -82,7 +82,7 @@ def planned_policies(manifests: Manifests) -> Iterator[_PlannedPolicy]:
 
 def _on_trial(manifests: ManifestSet) -> Iterator[tuple[str, tuple[ValidatingAdmissionPolicy, str]]]:
     """Yield policies without a denying binding, with their present effect."""
-    for policy, bindings in manifests.bound(VALIDATING_POLICY):
+    for policy, bindings in manifests.bound(ValidatingAdmissionPolicy):
         actions = {action for binding in bindings for action in binding.validation_actions}
         if actions and "Deny" not in actions:
             words = {"Warn": "warns", "Audit": "audits"}
@@ -90,7 +90,7 @@ def _on_trial(manifests: ManifestSet) -> Iterator[tuple[str, tuple[ValidatingAdm
 
 
 def _denying(manifests: ManifestSet) -> Iterable[ValidatingAdmissionPolicy]:
-    return [policy for policy in manifests.validating_policies if _is_enforced(manifests, policy.name)]
+    return [policy for policy in manifests.of(ValidatingAdmissionPolicy) if _is_enforced(manifests, policy.name)]
 
 
 def _is_enforced(manifests: ManifestSet, policy: str) -> bool:
@@ -100,14 +100,14 @@ def _is_enforced(manifests: ManifestSet, policy: str) -> bool:
 def _actions(manifests: ManifestSet, policy: str) -> set[str]:
     return {
         action
-        for binding in manifests.validating_bindings
+        for binding in manifests.of(ValidatingAdmissionPolicyBinding)
         if binding.policy_name == policy
         for action in binding.validation_actions
     }
 
 
 def _bindings(manifests: ManifestSet, policy: str) -> Iterator[str]:
-    return (binding.name for binding in manifests.validating_bindings if binding.policy_name == policy)
+    return (binding.name for binding in manifests.of(ValidatingAdmissionPolicyBinding) if binding.policy_name == policy)
 
 
 EffectCells = Mapping[EffectKey, EffectCell]

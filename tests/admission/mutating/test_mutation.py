@@ -50,7 +50,7 @@ def set_of(expression: str, failure_policy: str = "Fail") -> ManifestSet:
         "p", True, FailurePolicy(failure_policy), match_constraints=everything, mutations=(mutation,)
     )
     binding = MutatingAdmissionPolicyBinding("p-binding", True, "p")
-    return ManifestSet(mutating_policies=(policy,), mutating_bindings=(binding,))
+    return ManifestSet((policy, binding))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])

@@ -18,9 +18,9 @@ from replay.kube.admissionregistration import (
     ManifestSet,
     MatchCondition,
     Rule,
+    ValidatingWebhookConfiguration,
     Webhook,
     WebhookClientConfig,
-    WebhookConfiguration,
 )
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import builtin_discovery
@@ -36,12 +36,12 @@ def webhook(name: str = "w", **fields: Any) -> Webhook:
     return Webhook(name, WebhookClientConfig("https://hook"), rules, **fields)
 
 
-def configuration(name: str, *webhooks: Webhook, static: bool = True) -> WebhookConfiguration:
-    return WebhookConfiguration(name, static, webhooks)
+def configuration(name: str, *webhooks: Webhook, static: bool = True) -> ValidatingWebhookConfiguration:
+    return ValidatingWebhookConfiguration(name, static, webhooks)
 
 
-def select(attributes: Attributes, *configurations: WebhookConfiguration) -> Effects:
-    manifests = ManifestSet(validating_webhooks=configurations, skips_reviews=True)
+def select(attributes: Attributes, *configurations: ValidatingWebhookConfiguration) -> Effects:
+    manifests = ManifestSet(configurations, skips_reviews=True)
     admission = WebhookAdmission([manifests], "validating", NEWEST, builtin_discovery())
     return validate(admission, admission.candidates(attributes)[0], (attributes, ObjectTracker()), {})
 
