@@ -17,7 +17,7 @@ from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.schema import Schema, Schemas
 from replay.kyverno.rules.go_value import with_floats
 from replay.kyverno.rules.match_pattern import ADD, CONDITION, GLOBAL, Anchor, PatternError, match_pattern, parse_anchor
-from replay.kyverno.rules.response import GoPanicError, RuleError
+from replay.kyverno.rules.response import GoPanicError, RuleError, UndeterminedError
 
 _DIRECTIVE = "$patch"
 _DIRECTIVES = ("delete", "replace", "merge")
@@ -372,11 +372,15 @@ def _keys(pattern: JSON, is_anchor: IsAnchor) -> list[tuple[str, Anchor]]:
 
 
 def _renamed(pattern: dict[str, Any], old: str, new: str) -> None:
-    """Rename a key and keep its position."""
+    """Rename a key and keep its position. Raises UndeterminedError if the map has the new key as well.
+
+    Kyverno then merges a map with a key that it has twice, whose value depends on where the other map is.
+    """
+    if new in pattern:
+        raise UndeterminedError(f"the patch has `{new}` twice in one map, as `{old}` too")
     items = [(new if key == old else key, value) for key, value in pattern.items()]
     pattern.clear()
-    for key, value in items:
-        pattern.setdefault(key, value)
+    pattern.update(items)
 
 
 def _field(resource: JSON, key: str) -> tuple[bool, JSON]:

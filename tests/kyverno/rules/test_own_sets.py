@@ -50,3 +50,17 @@ def test_a_set_decides_as_kyverno_does(row: dict[str, Any], tmp_path: Path) -> N
     lines = decide(config, _cases(numbers), _SHARED["cluster"])
     got = [_compared(line, number) for line, number in zip(lines, numbers, strict=True)]
     assert got == [_compared(answer, number) for number, answer in row["answers"]]
+
+
+def test_a_merge_with_a_key_twice_is_undetermined(tmp_path: Path) -> None:
+    """What Kyverno makes of it depends on the place of the maps, and may be an error."""
+    rule = {
+        "name": "r",
+        "match": {"any": [{"resources": {"kinds": ["Pod"]}}]},
+        "mutate": {"patchStrategicMerge": {"metadata": {"labels": {"+(team)": "x", "team": "y"}}}},
+    }
+    policy = {"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": {"name": "p"}}
+    config = tmp_path / "policy.yaml"
+    config.write_bytes(orjson.dumps({**policy, "spec": {"rules": [rule]}}))
+    reason = "the patch has `team` twice in one map, as `+(team)` too"
+    assert list(decide(config, _cases([0]), [])) == [{"id": "0", "undetermined": [reason]}]
