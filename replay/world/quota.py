@@ -25,22 +25,28 @@ from replay.admission.builtin.resource_quota.plugin import (
 )
 from replay.admission.builtin.resource_quota.pod_usage import ENDED
 from replay.admission.chain import Chain
+from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.admission.effects import ADMITTED, Effects
 from replay.admission.ordered.builtin import cluster_of, note, run_stateful_phase
 from replay.audit.answer import refused_by
 from replay.audit.event import RequestRecord
+from replay.json import FieldPath
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.history.derived import FINALIZERS, second
 from replay.reconstruct.operation import creates
 from replay.reconstruct.record.body import Body
 from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import get
 from replay.world.decide import RequestBySet, decide_by_set
 from replay.world.order import LoggedRequest
 from replay.world.request_adapter import RequestAdapter
 from replay.world.result import Cause, answered
 
 FAILED, FORBIDDEN, NOT_FOUND, EXISTS = 400, 403, 404, 409
+_DELETED: FieldPath = ("metadata", "deletionTimestamp")
+_GRACE: FieldPath = ("metadata", "deletionGracePeriodSeconds")
 _LIKELY = "likely denied, if the usage is as high as it can be"
 _UNKNOWN_USE = Undetermined(
     ResourceQuota.name,
@@ -145,6 +151,27 @@ def _with_reset_status(attributes: Attributes) -> Attributes:
     return replace(attributes, object=PartialObject(plain, value.missing))
 
 
+def _name_of(value: Object) -> str:
+    """Return the name of an object, empty if it is not known."""
+    name = get(value.value if isinstance(value, PartialObject) else value, ("metadata", "name"))
+    return name if isinstance(name, str) else ""
+
+
+def _being_deleted(present: CountedObject, time: int) -> CountedObject:
+    """Return an object that finalizers or a node hold after its deletion."""
+    metadata = replaced(present.object["metadata"], {"deletionTimestamp": second(time)})
+    return present._replace(object=replaced(present.object, {"metadata": metadata}))
+
+
+def _is_finalized(present: CountedObject, left: CountedObject) -> bool:
+    """Return whether a write takes the last finalizer of a deleted object, and so the object."""
+    try:
+        is_deleted = get(present.object, _DELETED) is not None
+        return is_deleted and not get(left.object, FINALIZERS) and not get(left.object, _GRACE)
+    except UnknownInputError:
+        return False
+
+
 def _left(present: CountedObject, counted: CountedObject, subresource: str) -> CountedObject:
     """Return the object of a set after a logged write.
 
@@ -200,8 +227,12 @@ class _Step(Struct):
 
     @property
     def key(self) -> tuple[str, str]:
-        name = self.attributes.name or str(Body(self.record.response_object).metadata.get("name") or "")
-        return str(self.attributes.resource.group_resource), name
+        """The object's resource and name. The deletion of a collection names no object, and has each as old object."""
+        attributes = self.attributes
+        name = attributes.name or Body(self.record.response_object).metadata.get("name")
+        if not name and attributes.operation is Operation.DELETE:
+            name = _name_of(attributes.old_object)
+        return str(attributes.resource.group_resource), str(name or "")
 
     def _counted(self, *, is_certain: bool) -> CountedObject | None:
         value = self.attributes.object
@@ -340,6 +371,9 @@ class _Step(Struct):
         if own.denials or self.record.code >= FAILED or attributes.dry_run or counted is None:
             return own
         left = counted if self.is_logged else _left(present, counted, attributes.subresource)
+        if _is_finalized(present, left):
+            self.book.remove(namespace, self.key, is_certain=is_certain)
+            return own
         self.book.put(namespace, self.key, left)
         if _has_ended(left) and not _has_ended(present):
             self.book.recount(namespace, attributes.resource.group_resource)
@@ -396,6 +430,8 @@ class _Step(Struct):
             return
         if is_gone:
             self.book.remove(namespace, self.key, is_certain=self.each.is_certain and not decision.undetermined)
+        else:
+            self.book.put(namespace, self.key, _being_deleted(present, record.received))
 
     def _may_delete(self) -> bool:
         """Return whether a deletion is carried out.

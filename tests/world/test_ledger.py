@@ -68,6 +68,48 @@ def deleted(number: int, pod_number: int) -> bytes:
     )
 
 
+def deleted_collection(number: int, *pod_numbers: int) -> bytes:
+    items = [pod(each, uid=f"uid-{each}", resourceVersion=str(each)) for each in pod_numbers]
+    return event(
+        number,
+        verb="deletecollection",
+        objectRef={"resource": "pods", "namespace": "n", "apiVersion": "v1"},
+        requestURI="/api/v1/namespaces/n/pods?labelSelector=a%3Db",
+        responseStatus={"code": 200},
+        responseObject={"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": items},
+    )
+
+
+HELD = {"finalizers": ["example.com/held"]}
+GOING = {"deletionTimestamp": "2026-01-01T00:00:03Z", "deletionGracePeriodSeconds": 0}
+
+
+def created_held(number: int) -> bytes:
+    uid = {"uid": f"uid-{number}", "resourceVersion": str(number), "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return event(number, requestObject=pod(number, **HELD), responseObject=pod(number, **uid, **HELD))
+
+
+def deleted_held(number: int, pod_number: int) -> bytes:
+    """The deletion of a pod that its finalizer holds."""
+    line = orjson.loads(deleted(number, pod_number))
+    uid = {"uid": f"uid-{pod_number}", "resourceVersion": str(number)}
+    return orjson.dumps(line | {"responseObject": pod(pod_number, **uid, **HELD, **GOING)})
+
+
+def released(number: int, pod_number: int) -> bytes:
+    """A patch that takes the finalizer of a pod."""
+    uid = {"uid": f"uid-{pod_number}", "resourceVersion": str(number)}
+    return event(
+        number,
+        verb="patch",
+        objectRef={"resource": "pods", "namespace": "n", "name": f"p{pod_number}", "apiVersion": "v1"},
+        requestURI=f"/api/v1/namespaces/n/pods/p{pod_number}",
+        requestObject={"metadata": {"finalizers": None}},
+        responseStatus={"code": 200},
+        responseObject=pod(pod_number, **uid, **GOING),
+    )
+
+
 def failed(line: bytes, code: int, reason: str, message: str) -> bytes:
     """The line of a request that failed."""
     status = {"code": code, "status": "Failure", "reason": reason, "message": message}
@@ -108,6 +150,16 @@ LOGS: list[tuple[str, list[bytes], list[str]]] = [
         "what goes makes room",
         [created(1), created(2), deleted(3, 1), created(4), created(5)],
         ["unchanged", "unchanged", "unchanged", "unchanged", "newly_denied"],
+    ),
+    (
+        "what goes with a collection makes room",
+        [created(1), created(2), deleted_collection(3, 1, 2), created(4), created(5), created(6)],
+        [*["unchanged"] * 5, "newly_denied"],
+    ),
+    (
+        "what a finalizer holds makes room when the finalizer goes",
+        [created_held(1), created(2), deleted_held(3, 1), created(4), released(5, 1), created(6), created(7)],
+        ["unchanged", "unchanged", "unchanged", "newly_denied", "unchanged", "unchanged", "newly_denied"],
     ),
     (
         "what never came to be makes none",
