@@ -246,7 +246,7 @@ def _bundle_set(path: Path, version: KubernetesVersion, created: KubernetesVersi
         versions = sorted({str(each["apiVersion"]) for each in bundle.others})
         held = f"{versions[0]} objects" if versions else "nothing"
         text = f"holds {held}, and no policy: a set is a directory, an AdmissionConfiguration, or a file with policies, bindings and"
-        text += f" webhook configurations of {GROUP}/v1; `--apply` puts other objects on top of the current set"
+        text += f" webhook configurations of {GROUP}/v1; `--apply` puts other objects on top of the baseline"
         raise ManifestError(text, path=str(path))
     if bundle.directories:
         require_static(path, version)

@@ -103,10 +103,10 @@ def set_files(scenario: Scenario) -> SetFiles | None:
         raise ReplayError("--prune takes away what a bundle does not have: give the bundle with --apply")
     if scenario.candidate is not None:
         if scenario.add:
-            text = "--add puts a policy on top of the current set, and --candidate is another one: give one of them"
+            text = "--add puts a policy on top of the baseline, and --candidate is another one: give one of them"
             raise ReplayError(text)
         if scenario.apply:
-            text = "--apply puts a bundle on top of the current set, and --candidate is another one: give one of them"
+            text = "--apply puts a bundle on top of the baseline, and --candidate is another one: give one of them"
             raise ReplayError(text)
 
     current, candidate, versions = scenario.current, scenario.candidate, scenario.versions

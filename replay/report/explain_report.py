@@ -85,6 +85,11 @@ class SetExplanation(Struct, frozen=True):
     webhooks: tuple[WebhookExplanation, ...] = ()
 
     @property
+    def side(self) -> str:
+        """The set's name for people: baseline or candidate."""
+        return "baseline" if self.name == "current" else self.name
+
+    @property
     def policies(self) -> tuple[PolicyExplanation, ...]:
         """All policies, in order of evaluation."""
         first = (policy for each in self.passes if each.number == 1 for policy in each.policies)
@@ -160,14 +165,14 @@ def _verdict(explained: Explained) -> str:
     request = explained.request
     if request.reached is Reached.FAILED_BEFORE:
         return inert(f"No validating policy evaluated the request: {request.reached_reason}.")
-    decisions = [f"{each.name}: {_text_of(explained, each.decision)}" for each in explained.sets]
+    decisions = [f"{each.side.capitalize()}: {_text_of(explained, each.decision)}" for each in explained.sets]
     denial = explained.observed.denial
     observation = (
-        f"log: denied by {', '.join(each.policy for each in denial.by_policy)}"
+        f"In the log: denied by {', '.join(each.policy for each in denial.by_policy)}"
         if denial
-        else f"log: answered with {request.record.code}"
+        else f"In the log: answered with {request.record.code}"
     )
-    return inert("; ".join([observation, *decisions])) + "."
+    return inert(". ".join([observation, *decisions])) + "."
 
 
 def _text_of(explained: Explained, decision: Decision) -> str:
@@ -293,7 +298,7 @@ def _decision(explained: Explained, each: SetExplanation) -> Section:
         ),
     ]
     blocks = (Listing("", "\n".join(map(inert, lines))),) if lines else ()
-    title = f"The {each.name} set: {decision.verdict.value.replace('_', ' ')}"
+    title = f"The {each.side}: {decision.verdict.value.replace('_', ' ')}"
     matching = sum(policy.matches for policy in each.policies)
     lead = f"{matching} of {plural(len(each.policies), 'policy', 'policies')} match."
     if not each.policies and each.webhooks:
@@ -313,7 +318,7 @@ def _policy(explained: Explained, each: SetExplanation, number: int, policy: Pol
     outcomes = list(dict.fromkeys(map(explained.concealer.text, outcomes)))
     turn = f", pass {number}" if number and each.is_reinvoked else ""
     denies = denies_request(policy)
-    of_set = f" in the {each.name} set" if denies else ""  # what denies stands at the top, apart from its set
+    of_set = f" in the {each.side}" if denies else ""  # what denies stands at the top, apart from its set
     title = f"{policy.policy}{of_set}{turn}: {', '.join(outcomes) or 'matches'}"
     lead = f"{policy.kind}, failurePolicy {policy.failure_policy.value}"
     if policy.matched_as:
@@ -371,7 +376,7 @@ def _unmatched_section(each: SetExplanation) -> Section:
     """Return the section with the policies that do not match, with the first criterion that fails."""
     lines = [inert(f"{policy.policy}: {_reason(policy)}") for policy in each.policies if not policy.matches]
     blocks = (Listing("The first criterion that fails", "\n".join(lines)),) if lines else ()
-    return Section(f"{each.name}-others", f"Policies of the {each.name} set that do not match", "", blocks, quiet=True)
+    return Section(f"{each.name}-others", f"Policies of the {each.side} that do not match", "", blocks, quiet=True)
 
 
 def _second_pass_section(each: SetExplanation) -> Section:
@@ -393,9 +398,7 @@ def _webhooks(explained: Explained, each: SetExplanation) -> Section:
         steps = (step for webhook in webhooks_of_reason for step in webhook.steps)
         lines += (f"  {line}" for step in steps for line in step_lines(explained, step))
     blocks = (Listing("", "\n".join(map(inert, lines))),) if lines else ()
-    return Section(
-        f"{each.name}-webhooks", f"Webhooks of the {each.name} set that are not called", "", blocks, quiet=True
-    )
+    return Section(f"{each.name}-webhooks", f"Webhooks of the {each.side} that are not called", "", blocks, quiet=True)
 
 
 def _reason(policy: PolicyExplanation) -> str:

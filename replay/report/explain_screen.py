@@ -48,13 +48,13 @@ def _policies(explained: Explained) -> tuple[Section, ...]:
     denying = set()
     for each in explained.sets:
         for policy in each.policies:
-            outcomes.setdefault(policy.policy, {})[each.name] = _outcome(explained, policy)
+            outcomes.setdefault(policy.policy, {})[each.side] = _outcome(explained, policy)
             if policy.matches and denies_request(policy):
                 denying.add(policy.policy)
     matching = {policy.policy for each in explained.sets for policy in each.policies if policy.matches}
     names = sorted((name for name in outcomes if name in matching), key=lambda name: name not in denying)
-    sides = [each.name for each in explained.sets]
-    rows = tuple((inert(name), *(outcomes[name].get(side, "not in the set") for side in sides)) for name in names)
+    sides = [each.side for each in explained.sets]
+    rows = tuple((inert(name), *(outcomes[name].get(side, "not in this set") for side in sides)) for name in names)
     columns = (Column("policy", Align.CODE), *(Column(side) for side in sides))
     return (Section("policies", "Policies that match", "", (Table("policies", "", columns, rows, len(rows)),)),)
 
@@ -76,8 +76,7 @@ def _reasons(explained: Explained) -> Section | None:
         return None
     if len(lines) > _LINES:
         lines = [*lines[: _LINES - 1], f"… and {len(lines) - _LINES + 1} more lines"]
-    side = "baseline" if last.name == "current" else "candidate"
-    title = f"Why the {side} {_EFFECTS.get(last.decision.verdict, 'changes the object')}"
+    title = f"Why the {last.side} {_EFFECTS.get(last.decision.verdict, 'changes the object')}"
     return Section("why", title, "", (Listing("", "\n".join(lines)),), TONES.get(last.decision.verdict, Tone.PLAIN))
 
 

@@ -1,4 +1,4 @@
-"""One new policy alone: on top of the current set, or as the candidate, and what is said of it."""
+"""One new policy alone: on top of the baseline, or as the candidate, and what is said of it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_is_taken_for_granted_is_said(short_sample: Path, policy: Path) -> 
 
 def test_either_on_top_or_instead(short_sample: Path, policy: Path) -> None:
     result = CliRunner().invoke(app, ["run", str(short_sample), "--candidate", str(policy), "--add", str(policy)])
-    assert "--add puts a policy on top of the current set, and --candidate is another one" in str(result.exception)
+    assert "--add puts a policy on top of the baseline, and --candidate is another one" in str(result.exception)
 
 
 @pytest.mark.parametrize("option", ["--add", "--apply"])

@@ -214,4 +214,4 @@ def test_a_case_of_a_bundle_is_tested(short_sample: Path, bundle: Path, tmp_path
 
 def test_either_on_top_or_instead(short_sample: Path, bundle: Path) -> None:
     result = CliRunner().invoke(app, ["run", str(short_sample), "--candidate", str(bundle), "--apply", str(bundle)])
-    assert "--apply puts a bundle on top of the current set, and --candidate is another one" in str(result.exception)
+    assert "--apply puts a bundle on top of the baseline, and --candidate is another one" in str(result.exception)

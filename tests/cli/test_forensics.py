@@ -68,7 +68,7 @@ def test_lookup_json(log: str) -> None:
 def test_explain_names_the_other_event_with_the_id(log: str) -> None:
     text = run("explain", "id-1", log)
     assert re.search(r"Same auditID\s+\S+audit.jsonl:\d: conflicting", text)
-    assert "log: denied by p" in text
+    assert "In the log: denied by p" in text
 
 
 def test_explain_as_a_page(log: str, tmp_path: Path) -> None:

@@ -319,7 +319,7 @@ def test_the_page_of_a_request_that_only_kyverno_decides() -> None:
     result = CliRunner().invoke(app, ["explain", "e22e2024-8a77-4c4e-913c-559a188fb16b", "--full", *arguments])
     page = " ".join(result.output.split())
     assert "pattern: resource value '<nil>' does not match '?*' at path /metadata/labels/team/" in page
-    assert "The current set: denied 3 of 3 policies match." in page
+    assert "The baseline: denied 3 of 3 policies match." in page
     assert "ValidatingPolicy/require-team: skipped: a match condition does not hold" in page
     assert "object.metadata.namespace.startsWith('team-')" in page
     assert "first denial: ClusterPolicy/require-team/team (400): admission webhook" in page

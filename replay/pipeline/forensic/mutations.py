@@ -240,7 +240,7 @@ def _named(actor: Actor, name: str, record: RequestRecord, decision: Decision) -
     if decision.verdict is Verdict.UNDETERMINED:
         policies = ", ".join(dict.fromkeys(each.policy for each in decision.undetermined))
         return actor, f"the effect of {policies} on the object is not known"
-    return actor, "neither a webhook annotation nor a policy of the current set explains the change"
+    return actor, "neither a webhook annotation nor a policy of the baseline explains the change"
 
 
 def _is_shown(operation: JSON, stored: JSON) -> bool:

@@ -129,7 +129,7 @@ def test_policy_whose_change_is_not_there(tmp_path: Path) -> None:
 
 def test_nobody_that_is_known(tmp_path: Path) -> None:
     found = found_in(tmp_path, event("create", config_map(), LABELLED))
-    reason = "neither a webhook annotation nor a policy of the current set explains the change"
+    reason = "neither a webhook annotation nor a policy of the baseline explains the change"
     assert changes(found) == {(Actor.UNKNOWN, reason): ("add /metadata/labels/team",)}
 
 
