@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,15 +18,26 @@ from replay.cellib.version import KubernetesVersion, Versions
 from replay.compare.outage import with_outage
 from replay.errors import ReplayError
 from replay.json import JSON
-from replay.kcp.shard.folder import ShardFolders, load_shard, snapshot_of, union
+from replay.kcp.shard.folder import (
+    ShardFolders,
+    WorkspaceNames,
+    load_shard,
+    names_of,
+    require_workspace,
+    snapshot_of,
+    union,
+)
 from replay.kcp.shard.layout import is_by_workspace
-from replay.kube.admissionregistration import ManifestSet, Sets
+from replay.kcp.shard.planned import Workspaces, changes_of, diff_workspaces
+from replay.kube.admissionregistration import ManifestSet, Registration, Sets, ValidatingAdmissionPolicyBinding
 from replay.kube.engine_policy import ENGINES, function_of
 from replay.kube.gvk import split_api_version
 from replay.kube.overlay import GroupKind
 from replay.kube.schema import CRD
 from replay.manifests.apply import parse_prune, pruned, with_bundles
 from replay.manifests.bundle import is_bundle
+from replay.manifests.diff import diff_minors, diff_sets
+from replay.manifests.object_diff import ObjectDiff
 from replay.manifests.served import NO_GATES
 from replay.manifests.server.flags import version_contradiction
 from replay.manifests.server.settings import NO_SERVER
@@ -48,13 +59,13 @@ class Manifests(Struct, frozen=True):
     """Authorization settings of baseline and candidate."""
     hints: tuple[str, ...] = ()
     """Assumptions about the sets."""
-    folders: ShardFolders | None = None
-    """Sets and snapshot by workspace, None for plain ones."""
-
     only: frozenset[str] = frozenset()
     """Names of the only validating policies that run, empty for all."""
     path: Path = Path()
     """Path of the first named set, if there is one."""
+
+    is_shard: ClassVar[bool] = False
+    """Whether each workspace of kcp has its own sets."""
 
     @property
     def version(self) -> KubernetesVersion:
@@ -66,6 +77,94 @@ class Manifests(Struct, frozen=True):
         """Return both sets for the chain. An unknown baseline is empty."""
         current = self.current if self.current is not None else NO_SERVER.completed(ManifestSet(), self.version)
         return current, self.candidate if self.candidate is not None else current
+
+    def by_workspace(self) -> Iterator[tuple[str, Manifests]]:
+        """Yield the sets of each workspace of kcp with its path, or those of the cluster with "" for the path."""
+        yield "", self
+
+    def differences(self) -> tuple[ObjectDiff, ...]:
+        """Return the differences between the sets."""
+        return (*diff_sets(*self.sets), *diff_minors(*self.sets, self.versions))
+
+    def denying(self, names: Mapping[str, frozenset[str]]) -> Manifests:
+        """Return the baseline, and as candidate the baseline with all bindings of some policies denying and nothing else.
+
+        `names` are the policies of each workspace of kcp, or those of the cluster under "".
+        """
+        own = names[""]
+
+        def bound(each: Registration) -> Registration:
+            if not isinstance(each, ValidatingAdmissionPolicyBinding) or each.policy_name not in own:
+                return each
+            return each if "Deny" in each.validation_actions else replace(each, validation_actions=("Deny",))
+
+        assert self.current is not None
+        return replace(
+            self, candidate=replace(self.current, registrations=tuple(map(bound, self.current.registrations)))
+        )
+
+    def names(self, logged: Iterable[tuple[str, str]]) -> WorkspaceNames:
+        """Return the names of workspaces. `logged` are the logical clusters of the log with their paths."""
+        return names_of(logged, ())
+
+    def workspaces(self, logged: Sequence[tuple[str, str]]) -> Workspaces | None:
+        """Return the workspaces of a kcp shard, None for another cluster; `logged` as for `names`.
+
+        Raise ReplayError for one plain set with many workspaces.
+        """
+        if not logged:
+            return None
+        if self.current or self.candidate:
+            raise require_workspace(self.path)
+        return Workspaces(self.names(logged), heard=frozenset(cluster for cluster, _ in logged))
+
+
+class ShardManifests(Manifests, frozen=True, kw_only=True):
+    """The sets and snapshots of kcp workspaces. `current` and `candidate` have the policies of all of them."""
+
+    folders: ShardFolders
+
+    is_shard: ClassVar[bool] = True
+
+    def by_workspace(self) -> Iterator[tuple[str, Manifests]]:
+        """See `Manifests.by_workspace`."""
+        sides = self.folders.current, self.folders.candidate
+        for path in sorted({path for side in sides for path in side or ()}):
+            current, candidate = (union([side[path]]) if side and path in side else None for side in sides)
+            yield path, replace(self, current=current, candidate=candidate)
+
+    def differences(self) -> tuple[ObjectDiff, ...]:
+        """See `Manifests.differences`. Each has the path of its workspace in its name."""
+        return diff_workspaces(self.folders, self.versions)
+
+    def denying(self, names: Mapping[str, frozenset[str]]) -> Manifests:
+        """See `Manifests.denying`."""
+
+        def bound(obj: JSON, own: frozenset[str]) -> JSON:
+            spec = obj.get("spec") or {}
+            if obj.get("kind") != ValidatingAdmissionPolicyBinding.__name__ or spec.get("policyName") not in own:
+                return obj
+            return {**obj, "spec": {**spec, "validationActions": ["Deny"]}}
+
+        planned = {
+            path: replace(folder, policies=tuple(bound(each, names.get(path, frozenset())) for each in folder.policies))
+            for path, folder in (self.folders.current or {}).items()
+        }
+        return replace(self, candidate=union(planned.values()), folders=replace(self.folders, candidate=planned))
+
+    def names(self, logged: Iterable[tuple[str, str]]) -> WorkspaceNames:
+        """See `Manifests.names`."""
+        return self.folders.names(logged)
+
+    def workspaces(self, logged: Sequence[tuple[str, str]]) -> Workspaces:
+        """See `Manifests.workspaces`."""
+        names = self.names(logged)
+        current, candidate = (
+            {names.cluster(path): folder.policies for path, folder in (side or {}).items()}
+            for side in (self.folders.current, self.folders.candidate)
+        )
+        heard = frozenset(cluster for cluster, _ in logged)
+        return Workspaces(names, current, candidate, heard, changes=changes_of(self.folders, names))
 
 
 class SetFiles(NamedTuple):
@@ -220,7 +319,7 @@ def _by_workspace(scenario: Scenario) -> Manifests:
         candidate = union({**(now or {}), **planned}.values())
     if scenario.down or scenario.current_down:
         current, candidate = with_outage((current, candidate), scenario.current_down, scenario.down)
-    return Manifests(
+    return ShardManifests(
         scenario.versions,
         tuple(snapshot_of(folders.cluster, folders.names(()))),
         current,

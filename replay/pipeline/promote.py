@@ -32,7 +32,6 @@ from replay.pipeline.period import microseconds, period
 from replay.pipeline.project.focus import resolve_policy_names
 from replay.pipeline.run import run_sets
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.weekly.consequence import with_denying_bindings
 from replay.reconstruct.cluster import Cluster
 
 
@@ -55,7 +54,7 @@ def promote(scenario: Scenario, name: str, options: Options, progress: Progress)
     policy = _policy(current, name)
     if isinstance(policy, ValidatingAdmissionPolicy):
         bindings, criteria, rules = _bindings(current, policy), policy.match_constraints, frozenset({policy.name})
-        planned = replace(manifests, candidate=with_denying_bindings(current, {policy.name}))
+        planned = manifests.denying({"": frozenset({policy.name})})
         is_audited = any("Audit" in each.actions for each in bindings)
         untold = "" if is_audited else "warnings leave no trace in an audit log"
         called = policy.name

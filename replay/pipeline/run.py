@@ -24,8 +24,6 @@ from replay.compare.result import RunResult
 from replay.compare.summary import Summary
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import Sets
-from replay.manifests.diff import diff_minors, diff_sets
-from replay.manifests.object_diff import ObjectDiff
 from replay.matching.coarse import CoarseClass, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.run import (
@@ -72,7 +70,6 @@ from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers, w
 from replay.pipeline.replay.workers import RunPart, WorkerPool, are_forked, forked_workers, prepare_workers
 from replay.pipeline.replay.world import World, world_of
 from replay.pipeline.scenario import STDIN, Scenario
-from replay.pipeline.set_diff import diff_workspaces
 from replay.pipeline.shard import prepare
 from replay.pipeline.verify import cause_of_mismatch
 from replay.pipeline.whole_file import whole_file
@@ -165,13 +162,14 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
 ) -> RunResult:
     """Return the result of a run."""
     manifests = question.manifests
-    webhooks = webhook_answers(question.webhooks, manifests.sets) if manifests.folders is None else NO_WEBHOOK_ANSWERS
+    # Which webhooks a shard has is only known with the log.
+    webhooks = NO_WEBHOOK_ANSWERS if manifests.is_shard else webhook_answers(question.webhooks, manifests.sets)
     with filled(scenario, progress, options.fleet, reading) as (store, ingest), scratch() as spool:
         if ask is not None:
             ask(store)
         if options.rejects is not None:
             write_rejects(store.rejects(), options.rejects, redact=options.redact)
-        if manifests.folders is not None:
+        if manifests.is_shard:
             webhooks = webhook_answers(question.webhooks, prepare(store, manifests).sets)
         job, authorized = _job(store, question, options, spool, webhooks)
         facts = log_facts(scenario, store, ingest)
@@ -190,7 +188,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
                 store_results.forget_oldest()
         summary, fidelity, world = outcome
         cause = ""
-        if not matches_log(fidelity) and manifests.folders is None:
+        if not matches_log(fidelity) and not manifests.is_shard:
             cause = cause_of_mismatch(store, manifests, options, progress, fidelity.compared[0])
         facts.admission = summary.requests
         uses = api_version_uses(store, scenario.versions)
@@ -199,7 +197,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
             manifests.sets[1],
             manifests.snapshot,
             scenario.versions.candidate,
-            is_shard=manifests.folders is not None,
+            is_shard=manifests.is_shard,
         )
         notes = (
             *options.focus.notes,
@@ -217,7 +215,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
         summary,
         fidelity,
         world,
-        changes=tuple(diff_text([*_differences(manifests), *authorization_changes(manifests, question.authorizers)])),
+        changes=tuple(diff_text([*manifests.differences(), *authorization_changes(manifests, question.authorizers)])),
         notes=notes,
         shared_webhooks=shared_webhooks(manifests.sets, webhooks.names),
         authorization=authorized.summary if authorized is not None else None,
@@ -228,7 +226,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
         outage=outage,
         mismatch_cause=cause,
         has_snapshot=bool(manifests.snapshot),
-        moved=policies_only_moved(manifests.sets) if manifests.folders is None else frozenset(),
+        moved=policies_only_moved(manifests.sets),
     )
 
 
@@ -256,14 +254,6 @@ def _job(
     authorized = replay_authorization(store, question.authorizers, job)
     job = replace(job, gate=authorized.gate, authorizers=question.authorizers)
     return with_ledger(store, job), authorized
-
-
-def _differences(manifests: Manifests) -> tuple[ObjectDiff, ...]:
-    """Return the differences between the sets, for a shard by workspace."""
-    folders = manifests.folders
-    if folders is None:
-        return (*diff_sets(*manifests.sets), *diff_minors(*manifests.sets, manifests.versions))
-    return diff_workspaces(folders, manifests.versions)
 
 
 def _proofs(sets: Sets, version: KubernetesVersion) -> tuple[PolicyProof, ...]:

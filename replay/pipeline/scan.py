@@ -74,7 +74,7 @@ def scan(scenario: Scenario, options: ScanOptions, progress: Progress) -> Scan:
     if not scenario.candidate_paths:
         raise ReplayError("no candidate set: give --candidate, or --add with a policy on top of --current")
     manifests = manifests_of(scenario)
-    if manifests.folders is not None:
+    if manifests.is_shard:
         raise ReplayError("scan does not support several kcp workspaces: give the set and the objects of one workspace")
     writers: Writers = {}
     if scenario.logs or scenario.store is not None:
@@ -91,7 +91,7 @@ def scan_store(
 
     None without a candidate or a snapshot, and for kcp.
     """
-    if scenario.cluster is None or manifests.candidate is None or manifests.folders is not None:
+    if scenario.cluster is None or manifests.candidate is None or manifests.is_shard:
         return None
     name = name_of(Path(scenario.cluster))
     return scan_snapshot(manifests, ScanOptions(namespaces=namespaces), _writers(store), name, progress)

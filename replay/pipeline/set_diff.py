@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
-
-from msgspec.structs import replace
 
 from replay.authorization.access import AccessChange, new_access
 from replay.authorization.chain import DEFAULT_CONFIGURATION
@@ -15,9 +13,9 @@ from replay.authorization.diff import diff_authorization
 from replay.authorization.manifest import comparable_manifests, deleted_keys, laid_over, load_authorization
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError
-from replay.kcp.shard.folder import Folder, ShardFolders, load_folders, union
+from replay.kcp.shard.folder import ShardFolders, load_folders
 from replay.kcp.shard.layout import is_by_workspace
-from replay.kcp.shard.planned import change_of
+from replay.kcp.shard.planned import diff_workspaces
 from replay.kube.admissionregistration import Sets
 from replay.kube.rbac import CLUSTER_ROLE, RBAC_GROUP, RBAC_KINDS
 from replay.manifests.diff import diff_minors, diff_sets
@@ -25,33 +23,6 @@ from replay.manifests.object_diff import ObjectDiff
 from replay.manifests.set_loader import set_objects
 from replay.pipeline.manifests import deciding_kinds, without_idle
 from replay.reconstruct.snapshot import read_snapshot
-
-
-def diff_workspaces(folders: ShardFolders, versions: Versions) -> tuple[ObjectDiff, ...]:
-    """Return the differences, each named with the path of its workspace.
-
-    A workspace that the candidate lacks stays as it is.
-    """
-    differences: list[ObjectDiff] = []
-    current = folders.current or {}
-    for path, planned in sorted((current if folders.candidate is None else folders.candidate).items()):
-        differences += _diff(path, current.get(path), planned, folders.cluster.get(path), versions)
-    return tuple(differences)
-
-
-def _diff(
-    path: str, current: Folder | None, planned: Folder, snapshot: Folder | None, versions: Versions
-) -> Iterator[ObjectDiff]:
-    """Yield the differences of one workspace.
-
-    They are in policies, in other objects, and in policies that a new server no longer compiles.
-    """
-    change = change_of(current, planned, snapshot, "")
-    base = replace(union([] if current is None else [current]), objects=change.earlier)
-    candidate = replace(union([planned]), objects=change.objects)
-    for each in (*diff_sets(base, candidate), *diff_minors(base, candidate, versions)):
-        new_name = f"{path}/{each.new_name}" if each.new_name else ""
-        yield replace(each, name=f"{path}/{each.name}", new_name=new_name)
 
 
 def diff_folders(

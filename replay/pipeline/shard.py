@@ -5,7 +5,7 @@ Forensic commands use it to find the workspaces of requests and of policies.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import orjson
@@ -19,8 +19,8 @@ from replay.audit.store import Store
 from replay.compare.presence import PolicyWrite, agreement_with_event, writes_to
 from replay.kcp.shard.chain import ShardChain
 from replay.kcp.shard.cluster import ShardCluster
-from replay.kcp.shard.folder import Folder, WorkspaceNames, require_workspace
-from replay.kcp.shard.planned import Policies, Workspaces, changes_of
+from replay.kcp.shard.folder import WorkspaceNames
+from replay.kcp.shard.planned import Workspaces
 from replay.kube.admissionregistration import GROUP, RESOURCES, Sets
 from replay.kube.attributes import Missing
 from replay.kube.discovery import Discovery
@@ -60,14 +60,13 @@ def prepare(store: Store, manifests: Manifests) -> Preparation:
     Raise ReplayError for one plain set with many workspaces.
     """
     rows = [(str(row[0]), str(row[1])) for row in store.answer("workspaces")]
-    if not rows and manifests.folders is None:
+    known = manifests.workspaces(rows)
+    if known is None:
         written = writes_to(store, manifests.sets[0])
         return Preparation(manifests.sets, Cluster(manifests.snapshot).discovery, policy_writes=written)
-    if manifests.folders is None and (manifests.current or manifests.candidate):
-        raise require_workspace(manifests.path)
     ((first, *_),) = store.answer("log_facts")
     workspaces = replace(
-        _workspaces_of(manifests, rows),
+        known,
         log_start=int(first or 0),
         is_rehearsed=manifests.versions.differ or any(each.down for each in manifests.sets),
         only=manifests.only,
@@ -85,26 +84,6 @@ def prepare(store: Store, manifests: Manifests) -> Preparation:
     if manifests.only:
         sets = (only_named(current, manifests.only), only_named(candidate, manifests.only))
     return Preparation(sets, cluster.discovery, workspaces)
-
-
-def _workspaces_of(manifests: Manifests, rows: Iterable[tuple[str, str]]) -> Workspaces:
-    """Return the workspaces of sets and log. `rows` are logical cluster and path."""
-    logged = list(rows)
-    heard = frozenset(cluster for cluster, _ in logged)
-    if manifests.folders is None:
-        return Workspaces(WorkspaceNames({cluster: path for cluster, path in logged if path}), heard=heard)
-    names = manifests.folders.names(logged)
-    return Workspaces(
-        names,
-        _policies(manifests.folders.current, names),
-        _policies(manifests.folders.candidate, names),
-        heard,
-        changes=changes_of(manifests.folders, names),
-    )
-
-
-def _policies(folders: Mapping[str, Folder] | None, names: WorkspaceNames) -> Policies:
-    return {names.cluster(path): folder.policies for path, folder in (folders or {}).items()}
 
 
 WorkspacePair = tuple[str, str]
@@ -129,7 +108,7 @@ def places_of(store: Store, manifests: Manifests, audit_ids: Collection[str] | N
     rows = [(str(row[0]), str(row[1])) for row in store.answer("workspaces")]
     if not rows or (audit_ids is not None and not audit_ids):
         return WorkspacePlaces()
-    names = _workspaces_of(manifests, rows).names
+    names = manifests.names(rows)
     cluster = ShardCluster(manifests.snapshot, store.lookups(SHARD_LOOKUPS))
     ids = None if audit_ids is None else frozenset(audit_ids)
     places_by_id: dict[str, WorkspacePair] = {}

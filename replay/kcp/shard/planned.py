@@ -5,21 +5,25 @@ They change which workspaces are known, and whose policies decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from replay.cellib.version import Versions
 from replay.json import JSON
 from replay.kcp.annotation import CLUSTER, annotated
 from replay.kcp.binding import API_BINDING, API_EXPORT, bound_from, exported, is_local, is_system, reference_of
 from replay.kcp.shard.cluster import ShardCluster
-from replay.kcp.shard.folder import Folder, ShardFolders, WorkspaceNames
+from replay.kcp.shard.folder import Folder, ShardFolders, WorkspaceNames, union
 from replay.kube.admissionregistration import GROUP
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupResource
 from replay.kube.lister import ObjectKey
 from replay.kube.overlay import Overlay
+from replay.manifests.diff import diff_minors, diff_sets
+from replay.manifests.object_diff import ObjectDiff
 from replay.reconstruct.cluster import NAMESPACE, key_of
 
 _OF_SERVER = frozenset(
@@ -248,3 +252,30 @@ def _name(states: Iterable[JSON | Missing]) -> str:
 
 def _is_binding(obj: JSON, name: str) -> bool:
     return (obj["kind"], _name([obj])) == (API_BINDING.kind, name)
+
+
+def diff_workspaces(folders: ShardFolders, versions: Versions) -> tuple[ObjectDiff, ...]:
+    """Return the differences, each named with the path of its workspace.
+
+    A workspace that the candidate lacks stays as it is.
+    """
+    differences: list[ObjectDiff] = []
+    current = folders.current or {}
+    for path, planned in sorted((current if folders.candidate is None else folders.candidate).items()):
+        differences += _diff(path, current.get(path), planned, folders.cluster.get(path), versions)
+    return tuple(differences)
+
+
+def _diff(
+    path: str, current: Folder | None, planned: Folder, snapshot: Folder | None, versions: Versions
+) -> Iterator[ObjectDiff]:
+    """Yield the differences of one workspace.
+
+    They are in policies, in other objects, and in policies that a new server no longer compiles.
+    """
+    change = change_of(current, planned, snapshot, "")
+    base = replace(union([] if current is None else [current]), objects=change.earlier)
+    candidate = replace(union([planned]), objects=change.objects)
+    for each in (*diff_sets(base, candidate), *diff_minors(base, candidate, versions)):
+        new_name = f"{path}/{each.new_name}" if each.new_name else ""
+        yield replace(each, name=f"{path}/{each.name}", new_name=new_name)

@@ -50,7 +50,7 @@ def permission_uses(
     Raise ReplayError if no RBAC objects are known or none is selected, and AuditLogError for a period without
     requests.
     """
-    if manifests.folders is not None:
+    if manifests.is_shard:
         raise ReplayError(
             "workspaces of kcp have their own RBAC, and the log does not record enough of it", path="--unused"
         )

@@ -5,17 +5,13 @@ They are the denials that follow from a set enforced from the start of the perio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from replay.audit.ingest import Progress
 from replay.audit.store import Store
 from replay.compare.weekly import EffectSide
-from replay.json import JSON
-from replay.kcp.shard.folder import Folder, union
-from replay.kube.admissionregistration import ManifestSet, Registration, ValidatingAdmissionPolicyBinding
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
@@ -51,17 +47,7 @@ class Enforcement(Struct, frozen=True):
 
     def denying(self) -> Manifests:
         """Return the baseline, and as candidate the baseline with policies on trial denying."""
-        manifests, folders = self.manifests, self.manifests.folders
-        if folders is None:
-            assert manifests.current is not None
-            return replace(manifests, candidate=with_denying_bindings(manifests.current, self.trial[""]))
-        trial_folders = {
-            path: _folder_with_denying_bindings(folder, self.trial.get(path, frozenset()))
-            for path, folder in (folders.current or {}).items()
-        }
-        return replace(
-            manifests, candidate=union(trial_folders.values()), folders=replace(folders, candidate=trial_folders)
-        )
+        return self.manifests.denying(self.trial)
 
 
 def consequences_by_side(
@@ -75,24 +61,3 @@ def consequences_by_side(
     return {
         where: world_of(answers, worker_pools[where[1]], divergence[where], progress) for where in sorted(divergence)
     }
-
-
-def with_denying_bindings(manifests: ManifestSet, names: Collection[str]) -> ManifestSet:
-    """Return the set with all bindings of some policies denying, and doing nothing else."""
-
-    def bound(each: Registration) -> Registration:
-        if not isinstance(each, ValidatingAdmissionPolicyBinding) or each.policy_name not in names:
-            return each
-        return each if "Deny" in each.validation_actions else replace(each, validation_actions=("Deny",))
-
-    return replace(manifests, registrations=tuple(map(bound, manifests.registrations)))
-
-
-def _folder_with_denying_bindings(folder: Folder, names: Collection[str]) -> Folder:
-    def bound(obj: JSON) -> JSON:
-        spec = obj.get("spec") or {}
-        if obj.get("kind") != "ValidatingAdmissionPolicyBinding" or spec.get("policyName") not in names:
-            return obj
-        return {**obj, "spec": {**spec, "validationActions": ["Deny"]}}
-
-    return replace(folder, policies=tuple(map(bound, folder.policies)))

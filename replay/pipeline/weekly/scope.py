@@ -12,7 +12,6 @@ from replay.audit.engine import literal
 from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.kcp.shard.cluster import ShardCluster
-from replay.kcp.shard.folder import union
 from replay.kube.discovery import Discovery
 from replay.matching.coarse import Predicate
 from replay.pipeline.manifests import Manifests
@@ -53,16 +52,8 @@ class ReportScope(Struct, frozen=True):
 
     def own_sets(self) -> Iterator[OwnSets]:
         """Yield the sets of the cluster, or those of each workspace."""
-        folders = self.manifests.folders
-        if folders is None:
-            yield OwnSets(self.manifests, within=self.within)
-            return
-        current, candidate = folders.current, folders.candidate
-        for path in sorted({*(current or {}), *(candidate or {})}):
-            now = None if current is None or path not in current else union([current[path]])
-            planned = None if candidate is None or path not in candidate else union([candidate[path]])
-            own = replace(self.manifests, current=now, candidate=planned)
-            yield OwnSets(own, path, self._decided_in(path))
+        for path, own in self.manifests.by_workspace():
+            yield OwnSets(own, path, self._decided_in(path) if path else self.within)
 
     def _decided_in(self, workspace: str) -> Predicate:
         """Return a predicate of the requests that policies of a workspace may decide."""
