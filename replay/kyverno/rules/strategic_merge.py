@@ -72,6 +72,9 @@ def _walk(dest: JSON, patch: JSON, schema: Schema | None) -> JSON:
         return _walk_map(dest, patch, schema)
     if kind is list:
         return _walk_list(dest, patch, schema)
+    if isinstance(dest, str) and not isinstance(patch, str) and not _is_absent(patch):
+        # A field keeps the style of its node, so that what replaces a quoted text is quoted too (`FieldSetter`).
+        return _scalar(patch)
     return dest if patch is _MISSING else patch
 
 
