@@ -30,6 +30,8 @@ class _Patch(Struct, frozen=True):
     value: JSON = None
     is_anchored: bool = False
     """Whether it only adds a field that the object lacks."""
+    may_replace_text: bool = False
+    """Whether it is a merge, which writes anything but a map or list as a text where it replaces a text."""
 
 
 def patch_expression(mutation: Mapping[str, Any], root: Place) -> str:
@@ -63,7 +65,7 @@ def _merged(node: JSON, above: tuple[str, ...]) -> Iterator[_Patch]:
         if anchor is None and isinstance(node[key], dict):
             yield from _merged(node[key], path)
         else:
-            yield _Patch("add", path, node[key], is_anchored=anchor is not None)
+            yield _Patch("add", path, node[key], is_anchored=anchor is not None, may_replace_text=anchor is None)
 
 
 def _operations(text: str) -> Iterator[_Patch]:
@@ -128,6 +130,10 @@ def _operation(patch: _Patch, place: Place) -> str:
         return _written("remove", patch.path)
     if place.type in (Type.OBJECT, Type.LIST) or isinstance(patch.value, dict | list) or patch.value is None:
         raise NoEquivalentError(f"the patch of {place.path} is not a string, a number or a boolean")
+    if patch.may_replace_text and not isinstance(patch.value, str) and place.type not in (Type.INTEGER, Type.BOOLEAN):
+        raise NoEquivalentError(
+            f"the patch writes {literal(patch.value)} to {place.path}, as a text if it replaces one"
+        )
     added = _written("add", patch.path, literal(patch.value))
     # A `replace` of an absent field fails in Kyverno. The API server's library adds the field, but does not remove one.
     return f"{_written('remove', patch.path)}, {added}" if patch.op == "replace" else added

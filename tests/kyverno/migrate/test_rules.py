@@ -430,6 +430,12 @@ _REASONS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {},
         "the patch of spec.securityContext is not a map with fields",
     ),
+    (
+        "a merge of a number into a text",
+        _merge({"spec": {"nodeName": 5}}),
+        {},
+        "the patch writes 5 to spec.nodeName, as a text if it replaces one",
+    ),
     ("a merge with a directive", _merge({"spec": {"$patch": "delete"}}), {}, "the patch has a directive"),
     ("a merge with a condition", _merge({"spec": {"(hostPID)": True}}), {}, "the patch has the anchor `(hostPID)`"),
     ("a merge with a variable", _merge({"spec": {"nodeName": "{{ request.name }}"}}), {}, "the patch has variables"),
