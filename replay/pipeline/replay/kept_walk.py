@@ -348,8 +348,9 @@ class WaveWalks:
         self._divergence = divergence
         self._owners: dict[str, bytes] = {}
         self._places: dict[tuple[str, ...], bytes] = {}
-        self._keys = {object_place(key.split(BETWEEN), 1).identity: key for key in keys}
-        self._part = {identity: object_place(key.split(BETWEEN), parts).part for identity, key in self._keys.items()}
+        places = {key: object_place(key.split(BETWEEN), parts) for key in keys}
+        self._keys = {place.identity: key for key, place in places.items()}
+        self._part = {place.identity: place.part for place in places.values()}
         objects = context.objects
         looked_up = sorted(objects.changes.items()), objects.namespaces and sorted(objects.namespaces)
         shared_context = digest(archive.environment, bool(context.owners), looked_up)
@@ -358,7 +359,7 @@ class WaveWalks:
         walks = (archive.walk(context, identity, self._owner) for identity, context in ordered)
         self._walks = sorted((walk for walk in walks if walk is not None), key=self._place)
 
-    @property
+    @cached_property
     def missing(self) -> frozenset[str]:
         """The keys of the objects that must be walked."""
         return frozenset(self._keys.values()) - {self._keys[walk.identity] for walk in self._walks}
