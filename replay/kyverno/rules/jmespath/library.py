@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from replay.go.encoding import decode_pem
 from replay.go.url import URLError, parse_url
 from replay.json import JSON
 from replay.kyverno.rules.go_value import equal, is_false, known
@@ -315,5 +316,10 @@ def _random(pattern: str) -> str:
     raise UndeterminedError("random: the result is random")
 
 
-def _x509_decode(_: str) -> str:
+def _x509_decode(text: str) -> JSON:
+    block = decode_pem(text.encode("utf-8", "surrogateescape"))
+    if block is None:
+        raise JMESPathError("failed to decode PEM block")
+    if block.type not in ("CERTIFICATE", "CERTIFICATE REQUEST"):
+        raise JMESPathError("PEM block neither contains a CERTIFICATE or CERTIFICATE REQUEST")
     raise UndeterminedError("x509_decode: replay does not decode certificates")
