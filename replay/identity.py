@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
+from msgspec import Struct, field
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -53,14 +55,10 @@ class IdentityMap(Generic[Key, Value]):
         return None if entry is None else entry[1]
 
 
-class IdentityMemo(Generic[Value]):
+class IdentityMemo(Struct, Generic[Value], eq=False):
     """Memo with several objects as key, by identity, and other values that the result depends on. It keeps its keys alive."""
 
-    __slots__ = ("_entries",)
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self._entries: dict[Hashable, tuple[tuple[object, ...], Value]] = {}
+    _entries: dict[Hashable, tuple[tuple[object, ...], Value]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of values."""

@@ -172,7 +172,7 @@ class Chain:
             admitting, validating = self._admitting(asking), self._validating(asking)
             if not admitting:
                 admitted = [UNCHANGED] * self._sets
-                objects = [side.attributes.object for side in asking.sides]
+                objects = [attributes.object] * self._sets
             else:
                 mutations = self._mutations(admitting, asking)
                 objects = _seen(asking, mutations)
@@ -216,7 +216,7 @@ class Chain:
         asking = self.asking(original, attributes, lister, backends)
         try:
             mutations = self._mutations(self._admitting(asking), asking)
-            objects = [side.attributes.object for side in asking.sides]
+            objects = [attributes.object] * self._sets
             return [_combined(each, ()) for each in _admitted(mutations, objects, asking)]
         except UNFORESEEN as error:
             return [_undecided(error)] * self._sets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ from replay.admission.observer import HookObserver
 from replay.admission.params import Params, ParamsError, collect_params, param_kind
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.kube.admissionregistration import MatchResources, ParamKind, ParamRef
-from replay.kube.attributes import Attributes, Missing
+from replay.kube.attributes import Attributes, Missing, Operation
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.lister import Lister
 from replay.matching.matcher import (
@@ -112,6 +112,9 @@ class PlannedHook(Struct, Generic[P, B, E], frozen=True):
     bindings: tuple[B, ...] = ()
 
 
+ALL_OPERATIONS: Final = frozenset(Operation)
+
+
 class HookIndex(Generic[P, B, E, T]):
     """Index of the hooks that may match a request, for several sets, by kind of request.
 
@@ -124,11 +127,14 @@ class HookIndex(Generic[P, B, E, T]):
         sets: Sequence[tuple[PolicyHook[P, B, E], ...]],
         matcher: Matcher,
         plan: Callable[[tuple[PlannedHook[P, B, E], ...]], T],
+        handled: frozenset[Operation] = ALL_OPERATIONS,
     ) -> None:
         """Keep the hooks of each set in `sets`.
 
-        `plan` makes a plan from the hooks of one set that may match, in order.
+        `plan` makes a plan from the hooks of one set that may match, in order. The plugin ignores operations that are
+        not `handled`.
         """
+        self._handled = handled
         self._sets = sets
         self._matcher = matcher
         self._plan = plan
@@ -159,6 +165,8 @@ class HookIndex(Generic[P, B, E, T]):
             self._plans.clear()
         request = self._matcher.request_class(attributes)
         matcher = None if lister is None else self._matcher.request(attributes, lister)
+        if attributes.operation not in self._handled:
+            return None
         if is_excluded_from_policies(request.key.resource, attributes.workspace):
             return None
         if request not in self._by_class:

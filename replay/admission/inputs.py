@@ -51,7 +51,7 @@ class Inputs:
         self._places = _NOWHERE
         if self._partial:
             missing = self._missing.items()
-            self._places = frozenset(place_of(name, part) for name, parts in missing for part, _ in parts)
+            self._places = frozenset([place_of(name, part) for name, parts in missing for part, _ in parts])
         self._activations: dict[tuple[bool, frozenset[Place]], Activation] = {}
         self._activation: Activation | None = None
 

@@ -67,4 +67,4 @@ def _overlaps(one: Place, other: Place) -> bool:
 def segments(path: str) -> Place:
     """Return the names along a path of a footprint: `object.a[]["b.c"]` is `object`, `a`, any, `b.c`."""
     segments = _SEGMENT.findall(path)
-    return tuple(name or (json.loads(quoted) if quoted else ANY) for name, quoted in segments)
+    return tuple([name or (json.loads(quoted) if quoted else ANY) for name, quoted in segments])

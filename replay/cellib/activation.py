@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from replay.cel.program import EvalResult, Program
 from replay.cel.value.partial import PartialValue
 from replay.cel.value.values import TypedList, TypedMap, Unknown, UnknownParts, Value, typed, untyped
@@ -56,25 +58,16 @@ class Views(Enum):
 _PLAIN_VIEWS = frozenset({Views.TIMED, Views.PLAIN})
 
 
-class Activation:
+class Activation(Struct, eq=False):
     """The bindings of one request, for any number of evaluations by compiled code and by the strict engine.
 
     `object`, `oldObject` and `namespaceObject` are null if they are absent. Compiled code does not see bindings that
-    are missing in whole or in part.
+    are missing in whole or in part. `bindings` are not copied and must not change.
     """
 
-    __slots__ = ("_bindings", "_plain", "_scopes")
-
-    def __init__(self, bindings: Mapping[str, Value]) -> None:
-        """The bindings are not copied and must not change."""
-        self._bindings = bindings
-        self._plain: dict[str, dict[str, Value]] = {}
-        self._scopes: dict[Views, Scope] = {}
-
-    @property
-    def bindings(self) -> Mapping[str, Value]:
-        """The bindings as given."""
-        return self._bindings
+    bindings: Mapping[str, Value]
+    _plain: dict[str, dict[str, Value]] = field(default_factory=dict)
+    _scopes: dict[Views, Scope] = field(default_factory=dict)
 
     def plain(self, kind: ExpressionKind, views: Views) -> Mapping[str, Value]:
         """Return the names that compiled code of a kind reads, as plain JSON.
@@ -88,8 +81,8 @@ class Activation:
             plain = self._plain[group] = self._plain[""].copy()
             _restrict(plain, group)
         if plain is None:
-            plain = self._plain[group] = {"object": None, "oldObject": None, "namespaceObject": None, **self._bindings}
-            for name, value in self._bindings.items():
+            plain = self._plain[group] = {"object": None, "oldObject": None, "namespaceObject": None, **self.bindings}
+            for name, value in self.bindings.items():
                 kind_of_value = type(value)
                 if kind_of_value is TypedMap or kind_of_value is TypedList:
                     value = value.value  # noqa: PLW2901 - the same value, unwrapped
@@ -107,7 +100,7 @@ class Activation:
         """Return the names for the strict engine."""
         scope = self._scopes.get(views)
         if scope is None:
-            scope = self._scopes[views] = Scope(self._bindings, views)
+            scope = self._scopes[views] = Scope(self.bindings, views)
         return scope
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Self
 
+from msgspec import Struct
+
 from replay.cel.ast.walk import with_deep_stack
 from replay.cel.compiled.codegen import Compiled
 from replay.cel.compiled.fastpath import SCALARS, LeaveError
@@ -240,20 +242,17 @@ def _handed_on(kind: ExpressionKind, value: Value) -> Value:
     return value if kind.is_mutation else value_outside
 
 
-class _StrictVariables:
+class _StrictVariables(Struct, eq=False):
     """The variables for the strict engine, built on first use.
 
     INVARIANT: nothing here refers to the `Evaluation`, which contains the variables of compiled code. A reference cycle
     would keep the objects of every request until the garbage collector finds them, and make it run all the time.
     """
 
-    __slots__ = ("_activation", "_compiler", "_earlier", "_values")
-
-    def __init__(self, compiler: ExpressionCompiler, activation: Activation, earlier: Mapping[str, Value]) -> None:
-        self._compiler = compiler
-        self._activation = activation
-        self._earlier = earlier
-        self._values: VariableValues | None = None
+    _compiler: ExpressionCompiler
+    _activation: Activation
+    _earlier: Mapping[str, Value]
+    _values: VariableValues | None = None
 
     def values(self) -> VariableValues:
         if self._values is None:

@@ -48,7 +48,7 @@ def mutation_causes(current: Decision, candidate: Decision) -> tuple[tuple[str, 
     shapes: dict[str, dict[str, None]] = {}
     for entry in entries or candidate.mutated:
         shapes.setdefault(entry.policy, {}).update(dict.fromkeys(patch_shape(entry.patch)))
-    return tuple((policy, tuple(shape)) for policy, shape in shapes.items())
+    return tuple([(policy, tuple(shape)) for policy, shape in shapes.items()])
 
 
 def patch_shape(patch: Iterable[JSON]) -> tuple[str, ...]:

@@ -104,9 +104,9 @@ def _effect_kind(current: Decision, candidate: Decision) -> OutcomeKind:
         if not current.patch:
             return OutcomeKind.NEWLY_MUTATED
         return OutcomeKind.MUTATION_CHANGED if candidate.patch else OutcomeKind.NO_LONGER_MUTATED
-    if any(True for _ in new_warnings(current, candidate)):
+    if next(new_warnings(current, candidate), None) is not None:
         return OutcomeKind.NEWLY_WARNED
-    if any(True for _ in new_annotations(current, candidate)):
+    if next(new_annotations(current, candidate), None) is not None:
         return OutcomeKind.NEWLY_AUDITED
     return OutcomeKind.UNCHANGED
 

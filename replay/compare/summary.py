@@ -423,7 +423,12 @@ def _cause(outcome: Outcome) -> _Cause:
     if kind in MUTATIONS:
         causes = mutation_causes(current, candidate)
         patch = current.patch if kind is OutcomeKind.NO_LONGER_MUTATED else candidate.patch
-        return tuple(policy for policy, _ in causes), ("",) * len(causes), tuple(shape for _, shape in causes), patch
+        return (
+            tuple([policy for policy, _ in causes]),
+            ("",) * len(causes),
+            tuple([shape for _, shape in causes]),
+            patch,
+        )
     if kind is OutcomeKind.UNDETERMINED:
         entries = {u.policy: u.reason for u in (*current.undetermined, *candidate.undetermined)}
         return tuple(entries), tuple(entries.values()), (), ()

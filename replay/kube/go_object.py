@@ -11,6 +11,8 @@ import binascii
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from replay.go.time import RFC3339, RFC3339_MICRO, TimeError, parse_time
 from replay.json import JSON
 from replay.kube.quantity import FORMAT_WRONG, QuantityError, parse_quantity
@@ -39,19 +41,18 @@ def round_trip(
     `unknown` collects the paths of fields that the type lacks (strict decoding). With `lenient`, numbers are converted
     as in the server's conversion without JSON text. Raise `DecodeError`.
     """
-    return _Decoder(schema.name.rpartition(".")[2], unknown, lenient=lenient).value(schema, value, old)
+    root = schema.name.rpartition(".")[2]
+    return _Decoder(root, lenient, [] if unknown is None else unknown, []).value(schema, value, old)
 
 
-class _Decoder:
-    """The decoding of one object. `unknown` collects the paths of fields that the type lacks, if it is given."""
+class _Decoder(Struct):
+    """The decoding of one object. `root` is its Go struct. `unknown` collects the paths of fields that the type lacks."""
 
-    def __init__(self, root: str, unknown: list[str] | None, *, lenient: bool) -> None:
-        """Prepare a decoding. `root` is the Go struct of the object."""
-        self._root = root
-        self._unknown = [] if unknown is None else unknown
-        self._lenient = lenient
-        self._place: list[tuple[str | None, str | int]] = []
-        """The path to the current value: (struct, name) for a field, (None, key) for a map entry or list item."""
+    _root: str
+    _lenient: bool
+    _unknown: list[str]
+    _place: list[tuple[str | None, str | int]]
+    """The path to the current value: (struct, name) for a field, (None, key) for a map entry or list item."""
 
     def value(self, schema: Schema, value: JSON, old: JSON) -> JSON:
         if value is old and isinstance(value, (dict, list)):

@@ -281,7 +281,8 @@ class Reconstructor(Struct, frozen=True, dict=True):
         object_, object_basis = shown(rebuilt.object, "object")
         old_object, old_basis = shown(rebuilt.old_object, "oldObject")
         namespace_object, namespace_basis = shown(_namespace_object(record, lister), "namespaceObject")
-        name, missing = record.name or generated_name(exchange, rebuilt), missing_of(exchange)
+        name = record.name or generated_name(exchange, rebuilt)
+        missing = () if exchange.kind and exchange.has_query else missing_of(exchange)
         attributes = Attributes(
             operation=rebuilt.operation,
             kind=exchange.kind or GroupVersionKind(exchange.resource.group, exchange.resource.version, ""),

@@ -166,8 +166,6 @@ def _grace_period(options: JSON, old: Known | Missing) -> int | None:
 def missing_of(exchange: Exchange) -> tuple[Missing, ...]:
     """Return unknown parts of a request: from a log of another API, or for an unknown resource."""
     record = exchange.record
-    if exchange.kind and not record.user.missing:
-        return ()
     kinds = () if exchange.kind else ("kind", "requestKind")
     unknown = tuple([Missing(f"request.{name}", _UNKNOWN_KIND, _GIVE_KIND) for name in kinds])
     if not record.user.missing:

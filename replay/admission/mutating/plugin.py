@@ -18,6 +18,7 @@ from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Denial, Mutated, Undetermined
 from replay.admission.effects import Changes, Effects
 from replay.admission.hooks import (
+    ALL_OPERATIONS,
     BoundBinding,
     HookIndex,
     HookWalk,
@@ -155,7 +156,10 @@ class MutatingAdmission:
         self._mutators: dict[Any, Mutator] = {}
         self.hooks = [self._hooks(manifests) for manifests in sets]
         """The policies of each set that can match at all, in order."""
-        self._index = HookIndex(self.hooks, self._matcher, _plan)
+        # The handler of the plugin lists only Create, Update and Connect (`NewPlugin`).
+        index = HookIndex(self.hooks, self._matcher, _plan, ALL_OPERATIONS - {Operation.DELETE})
+        self.plans: Callable[[Attributes, Lister], tuple[tuple[PlannedPolicy, ...], ...] | None] = index.candidates
+        """Returns, for each set, the policies that may match a request, None if there are none."""
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
         policies = manifests.of(MutatingAdmissionPolicy)
@@ -175,11 +179,6 @@ class MutatingAdmission:
             self._mutators[key] = Mutator(policy, self._version)
         return self._mutators[key]
 
-    def candidates(self, attributes: Attributes, lister: Lister) -> tuple[tuple[PlannedPolicy, ...], ...] | None:
-        """Return for each set the policies that may match, None if there are none. The plugin ignores DELETE."""
-        # The handler of the plugin lists only Create, Update and Connect (`NewPlugin`).
-        return None if attributes.operation is Operation.DELETE else self._index.candidates(attributes, lister)
-
     def inputs(
         self, match: Match, attributes: Attributes, lister: Lister, param: JSON | PartialObject | None
     ) -> MutationInputs:
@@ -187,26 +186,24 @@ class MutatingAdmission:
         return MutationInputs(match, attributes, param, self.converter, lister, self._authorizer)
 
 
-class MutatingRequest:
-    """Shared state of the sets, policies and passes for one request."""
+class MutatingRequest(Struct, eq=False):
+    """Shared state of the sets, policies and passes for one request.
 
-    def __init__(self, admission: MutatingAdmission, attributes: Attributes, lister: Lister, changes: Changes) -> None:
-        """Keep the inputs.
+    `attributes` are those before mutation. `changes` are shared with the rest of the request.
+    """
 
-        `attributes` are those before mutation. `changes` are shared with the rest of the request.
-        """
-        self.admission = admission
-        self.attributes = attributes
-        self.lister = lister
-        self.changes = changes
-        self._inputs: dict[Any, MutationInputs] = {}
-        self._results: dict[Any, tuple[Object, MutateResult]] = {}
-        """Results with their input object, which is kept so that no other object can have its identity.
+    admission: MutatingAdmission
+    attributes: Attributes
+    lister: Lister
+    changes: Changes
+    observer: HookObserver | None = None
+    """Observer of the policies. With an observer, no cached result is used."""
+    _inputs: dict[Any, MutationInputs] = field(default_factory=dict)
+    _results: dict[Any, tuple[Object, MutateResult]] = field(default_factory=dict)
+    """Results with their input object, which is kept so that no other object can have its identity.
 
-        Inputs keep their parameter.
-        """
-        self.observer: HookObserver | None = None
-        """Observer of the policies. With an observer, no cached result is used."""
+    Inputs keep their parameter.
+    """
 
     def mutate(self, invocation: Invocation, value: Object, shown: Shown = AS_IT_CAME) -> MutateResult:
         """Return a policy's effect on an object. Each evaluation runs once per request."""
@@ -267,19 +264,20 @@ class MutatingRequest:
         return replace(result, object=converter.versioned(back, request_kind, self.lister).object)
 
 
-class PolicyPlugin:
-    """The plugin for one set and one request. It remembers between the two passes which policies ran."""
+class PolicyPlugin(Struct, eq=False):
+    """The plugin for one set and one request. It remembers between the two passes which policies ran.
 
-    def __init__(self, policies: tuple[PlannedPolicy, ...], request: MutatingRequest) -> None:
-        """`policies` are those of the set that may match."""
-        self._policies = policies
-        self._request = request
-        self._reinvocation = Reinvocation()
-        self.effects = Effects()
+    `policies` are those of the set that may match.
+    """
+
+    policies: tuple[PlannedPolicy, ...]
+    request: MutatingRequest
+    effects: Effects = field(default_factory=Effects)
+    _reinvocation: Reinvocation = field(default_factory=Reinvocation)
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
         """Run one pass over the object; return the object, and whether all mutating plugins must run again."""
-        result = _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(self._policies)
+        result = _Pass(self.request, self._reinvocation, value, reinvoke).run(self.policies)
         effects = self.effects
         effects.denials += result.denials
         effects.mutated += result.mutated
@@ -292,25 +290,24 @@ class PolicyPlugin:
         self, hooks: Sequence[Hook], value: Object, observer: HookObserver, *, reinvoke: bool
     ) -> MutatingResult:
         """Run one pass for all hooks of a set, with an observer."""
-        self._request.observer = observer
-        hooks_asked = observed_hooks(hooks, self._request.attributes, observer)
-        return _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(_plan(hooks_asked))
+        self.request.observer = observer
+        hooks_asked = observed_hooks(hooks, self.request.attributes, observer)
+        return _Pass(self.request, self._reinvocation, value, reinvoke).run(_plan(hooks_asked))
 
 
-class _Pass:
+class _Pass(Struct, eq=False, dict=True):
     """One pass of one set's policies."""
 
-    def __init__(self, request: MutatingRequest, again: Reinvocation, value: Object, *, reinvoke: bool) -> None:
-        self._request = request
-        self._again = again
-        self._reinvoke = reinvoke
-        self._object = value
-        self._denials: list[Denial] = []
-        self._undetermined: list[Undetermined] = []
-        self._mutated: list[Mutated] = []
-        self._dirty = False
-        self._should_reinvoke = False
-        self._shown: dict[GroupVersionKind, Shown] = {}
+    _request: MutatingRequest
+    _again: Reinvocation
+    _object: Object
+    _reinvoke: bool
+    _denials: list[Denial] = field(default_factory=list)
+    _undetermined: list[Undetermined] = field(default_factory=list)
+    _mutated: list[Mutated] = field(default_factory=list)
+    _dirty: bool = False
+    _should_reinvoke: bool = False
+    _shown: dict[GroupVersionKind, Shown] = field(default_factory=dict)
 
     @cached_property
     def _walk(self) -> HookWalk[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]:

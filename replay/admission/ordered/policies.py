@@ -80,7 +80,7 @@ class _Mutating:
         """Return, for each set, the policies that may match."""
         first = asking.sides[0]
         if asking.is_shared:
-            hooks = self._admission.candidates(first.original, first.lister)
+            hooks = self._admission.plans(first.original, first.lister)
             if hooks is None:
                 return None
             shared = MutatingRequest(self._admission, first.original, first.lister, asking.changes)
@@ -89,7 +89,7 @@ class _Mutating:
 
     def _admitter(self, index: int, asking: Asking) -> PolicyPlugin | None:
         side = asking.sides[index]
-        hooks = self._admission.candidates(side.original, side.lister)
+        hooks = self._admission.plans(side.original, side.lister)
         if hooks is None or not hooks[index]:
             return None
         request = MutatingRequest(self._admission, side.original, side.lister, asking.changes)

@@ -87,11 +87,21 @@ class SharedEvaluation(dict[CompiledExpression, Evaluated]):
 
     def __missing__(self, compiled: CompiledExpression) -> Evaluated:
         """Evaluate an expression at its first use."""
-        is_divided = compiled.disjuncts and compiled.kind is ExpressionKind.VALIDATION
-        evaluated = self._by_disjuncts(compiled) if is_divided else None
-        if evaluated is None:
-            evaluated = self._evaluated(compiled)
-        self[compiled] = evaluated
+        kind, compiler = compiled.kind, compiled.compiler
+        if compiled.disjuncts and kind is ExpressionKind.VALIDATION:
+            outcome = self._by_disjuncts(compiled)
+            if outcome is not None:
+                self[compiled] = outcome
+                return outcome
+        activation = self.inputs.activation(compiled.footprint, matching=kind is ExpressionKind.MATCH_CONDITION)
+        key = (kind, compiler, activation)
+        evaluation = self._evaluations.get(key)
+        if evaluation is None:
+            evaluation = self._evaluations[key] = Evaluation(compiler, activation, _UNLIMITED)
+        floor = evaluation.floor
+        self[compiled] = evaluated = evaluation.evaluate(compiled)
+        self._costs[compiled] = cost = floor - evaluation.floor
+        self.most = max(self.most, cost)
         return evaluated
 
     def conditions(self) -> SharedEvaluation:
@@ -146,16 +156,3 @@ class SharedEvaluation(dict[CompiledExpression, Evaluated]):
             return None
         self.most = max(self.most, cost)
         return outcome
-
-    def _evaluated(self, compiled: CompiledExpression) -> Evaluated:
-        kind, compiler = compiled.kind, compiled.compiler
-        activation = self.inputs.activation(compiled.footprint, matching=kind is ExpressionKind.MATCH_CONDITION)
-        key = (kind, compiler, activation)
-        evaluation = self._evaluations.get(key)
-        if evaluation is None:
-            evaluation = self._evaluations[key] = Evaluation(compiler, activation, _UNLIMITED)
-        floor = evaluation.floor
-        evaluated = evaluation.evaluate(compiled)
-        self._costs[compiled] = cost = floor - evaluation.floor
-        self.most = max(self.most, cost)
-        return evaluated

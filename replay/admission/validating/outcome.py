@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, field
 
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.admission.validating.policy_decision import (
@@ -77,22 +77,16 @@ def validation_failure_value(failures: Sequence[ValidationFailure], server: Kube
     return text
 
 
-class AuditAnnotationCollector:
-    """The published annotations of one policy over its bindings and parameters."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self) -> None:
-        """Start without annotations."""
-        self._values: dict[str, dict[str, None]] = {}
+class AuditAnnotationCollector(dict[str, dict[str, None]]):
+    """The distinct values of one policy's annotations over its bindings and parameters, by key."""
 
     def add(self, key: str, value: str) -> None:
         """Add a value, cut to 10 KiB, unless it is present."""
-        self._values.setdefault(key, {})[_truncated(value)] = None
+        self.setdefault(key, {})[_truncated(value)] = None
 
     def published(self, policy: str) -> dict[str, str]:
         """Return the annotations by full key, with several values joined."""
-        return {f"{policy}/{key}": ", ".join(values) for key, values in self._values.items()}
+        return {f"{policy}/{key}": ", ".join(values) for key, values in self.items()}
 
 
 def _truncated(value: str) -> str:
@@ -109,20 +103,21 @@ _Policy = ValidatingAdmissionPolicy
 _Binding = ValidatingAdmissionPolicyBinding
 
 
-class OutcomeCollector:
-    """Collects denials, warnings, audit annotations and undetermined policies, in the server's order."""
+class OutcomeCollector(Struct, eq=False):
+    """Collects denials, warnings, audit annotations and undetermined policies, in the server's order.
 
-    def __init__(self, server: KubernetesVersion) -> None:
-        """Start empty. The annotations are those of the `server` version."""
-        self._server = server
-        self._denials: list[Denial] = []
-        self._warnings: list[str] = []
-        self._failures: list[ValidationFailure] = []
-        self._failures_are_certain = True
-        self._annotations: dict[str, str] = {}
-        self._collector = AuditAnnotationCollector()
-        self._unknown_keys: set[str] = set()
-        self._undetermined: dict[Undetermined, None] = {}
+    The annotations are those of the version of `_server`.
+    """
+
+    _server: KubernetesVersion
+    _denials: list[Denial] = field(default_factory=list)
+    _warnings: list[str] = field(default_factory=list)
+    _failures: list[ValidationFailure] = field(default_factory=list)
+    _failures_are_certain: bool = True
+    _annotations: dict[str, str] = field(default_factory=dict)
+    _collector: AuditAnnotationCollector = field(default_factory=AuditAnnotationCollector)
+    _unknown_keys: set[str] = field(default_factory=set)
+    _undetermined: dict[Undetermined, None] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replay.admission.alike import AlikeResults, PlainBindings, Projection, RequestBindings, projection
@@ -272,7 +273,8 @@ class ValidatingAdmission:
 
     def decide_by(self, plans: Plans, attributes: Attributes, lister: Lister) -> list[Decision]:
         """Return the decisions if the policies that may match are known."""
-        request = _Request(self, HookWalk(self.walker, attributes, lister))
+        walk = HookWalk(self.walker, attributes, lister)
+        request = _Request(self, walk, attributes, RequestBindings(attributes))
         return [request.dispatch(plan) if plan.hooks else ADMITTED for plan in plans]
 
     def decide_each(
@@ -288,13 +290,14 @@ class ValidatingAdmission:
         """
         if plans is None:
             return [ADMITTED] * len(objects)
-        first = _Request(self, HookWalk(self.walker, attributes.with_object(objects[0]), lister))
         # Sets whose mutations agree share one object, so identity finds it and nothing is compared.
-        requests = {id(objects[0]): first}
-        for value in objects[1:]:
+        requests: dict[int, _Request] = {}
+        for value in objects:
             if id(value) not in requests:
-                walk = HookWalk(self.walker, attributes.with_object(value), lister)
-                requests[id(value)] = _Request(self, walk)
+                own = attributes.with_object(value)
+                walk = HookWalk(self.walker, own, lister)
+                requests[id(value)] = _Request(self, walk, own, RequestBindings(own))
+        first = requests[id(objects[0])]
         return [
             _decided(plan, requests[id(value)], first) if plan.hooks else ADMITTED
             for plan, value in zip(plans, objects, strict=True)
@@ -303,7 +306,8 @@ class ValidatingAdmission:
     def observe(self, index: int, attributes: Attributes, lister: Lister, observer: HookObserver) -> Decision:
         """Return the decision of one set about a request, with an observer."""
         hooks = observed_hooks(self.hooks[index], attributes, observer)
-        return _Request(self, HookWalk(self.walker, attributes, lister, observer)).dispatch(self._plan(hooks))
+        walk = HookWalk(self.walker, attributes, lister, observer)
+        return _Request(self, walk, attributes, RequestBindings(attributes)).dispatch(self._plan(hooks))
 
     def cel_value(self, value: Object, kind: GroupVersionKind) -> Any:
         """Return an object of a kind as expressions see it."""
@@ -342,20 +346,21 @@ def _decided(plan: _ValidationPlan, request: _Request, first: _Request) -> Decis
     return with_mutation_effects(request.dispatch(plan), plain)
 
 
-class _Request:
-    """One request. Computations that several hooks share, in one set or in several, happen once."""
+class _Request(Struct, eq=False):
+    """One request. Computations that several hooks share, in one set or in several, happen once.
 
-    def __init__(self, admission: ValidatingAdmission, walk: PolicyWalk) -> None:
-        """`walk` are the matching steps of the request."""
-        self._admission = admission
-        self.attributes: Attributes = walk.attributes
-        self._walk = walk
-        self.evaluations: dict[Any, SharedEvaluation] = {}
-        self.results: dict[Any, ValidateResult] = {}
-        self._params: list[JSON | PartialObject | None] = []
-        self.plain = RequestBindings(self.attributes)
-        self._answers: dict[Any, _GroupResults] = {}
-        """Results of groups of policies. Most groups are in several sets."""
+    `_walk` are the matching steps of the request, `plain` its bindings for projections.
+    """
+
+    _admission: ValidatingAdmission
+    _walk: PolicyWalk
+    attributes: Attributes
+    plain: RequestBindings
+    evaluations: dict[Any, SharedEvaluation] = field(default_factory=dict)
+    results: dict[Any, ValidateResult] = field(default_factory=dict)
+    _params: list[JSON | PartialObject | None] = field(default_factory=list)
+    _answers: dict[Any, _GroupResults] = field(default_factory=dict)
+    """Results of groups of policies. Most groups are in several sets."""
 
     def dispatch(self, plan: _ValidationPlan) -> Decision:
         """Return the decision of all hooks."""

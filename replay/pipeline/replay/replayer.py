@@ -397,7 +397,7 @@ def _shared(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 def _paths(*patches: Sequence[JSON]) -> tuple[str, ...]:
     """Return the JSON pointers that patches touch."""
-    return _shared(tuple(dict.fromkeys(str(operation["path"]) for patch in patches for operation in patch)))
+    return _shared(tuple(dict.fromkeys([str(operation["path"]) for patch in patches for operation in patch])))
 
 
 def _line(place: LogPosition, outcome: Outcome, record: RequestRecord) -> Line:

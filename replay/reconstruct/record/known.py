@@ -66,7 +66,7 @@ GONE = Known(None, Basis.RECONSTRUCTED)
 
 def _holes_outside(holes: tuple[Hole, ...], path: FieldPath) -> tuple[Hole, ...]:
     """Return the holes that are not at or below a path."""
-    return tuple(hole for hole in holes if hole.path[: len(path)] != path)
+    return tuple([hole for hole in holes if hole.path[: len(path)] != path])
 
 
 def attribute(state: Known | Missing, root: str) -> JSON | PartialObject | Missing | None:
