@@ -34,7 +34,7 @@ _EFFECTS = {Verdict.DENIED: "denies the request", Verdict.UNDETERMINED: "is unde
 
 
 def explain_screen(explained: Explained, zone: tzinfo = UTC) -> Document:
-    """Return the first screen: the answer, the decision of each matching policy, and the reasons of the last set."""
+    """Return the first screen: the answer, the decision of each matching policy, and the reasons."""
     document = replace(explain_document(explained, zone), sections=_policies(explained))
     steps = [("replay explain … --full", "every policy, expression and value, and what is known")]
     if explained.request.reached is Reached.VALIDATION and explained.sets:
@@ -67,17 +67,19 @@ def _outcome(explained: Explained, policy: PolicyExplanation) -> str:
 
 
 def _reasons(explained: Explained) -> Section | None:
-    """Return the section with the reasons for the verdict of the last set, None if the set does nothing."""
+    """Return the section with the reasons of the candidate, or of the baseline if only it denies. None without reasons."""
     if not explained.sets:
         return None
-    last = explained.sets[-1]
-    lines = [cut(line, _WIDTH) for line in _lines(explained, last)]
+    # A request that only the baseline denies is explained by the baseline: the candidate has nothing to say about it.
+    refusing = (each for each in reversed(explained.sets) if each.decision.denials or each.decision.undetermined)
+    decisive = next(refusing, explained.sets[-1])
+    lines = [cut(line, _WIDTH) for line in _lines(explained, decisive)]
     if not lines:
         return None
     if len(lines) > _LINES:
         lines = [*lines[: _LINES - 1], f"… and {len(lines) - _LINES + 1} more lines"]
-    title = f"Why the {last.side} {_EFFECTS.get(last.decision.verdict, 'changes the object')}"
-    return Section("why", title, "", (Listing("", "\n".join(lines)),), TONES.get(last.decision.verdict, Tone.PLAIN))
+    title = f"Why the {decisive.side} {_EFFECTS.get(decisive.decision.verdict, 'changes the object')}"
+    return Section("why", title, "", (Listing("", "\n".join(lines)),), TONES.get(decisive.decision.verdict, Tone.PLAIN))
 
 
 def _lines(explained: Explained, each: SetExplanation) -> Iterator[str]:

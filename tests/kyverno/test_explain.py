@@ -316,7 +316,10 @@ def test_the_page_of_a_request_that_only_kyverno_decides() -> None:
     shop, kyverno = _SAMPLE / "shop", _SAMPLE / "kyverno"
     sets = ["--current", str(kyverno / "cluster-policies"), "--candidate", str(kyverno / "cel")]
     arguments = [str(shop / "audit.jsonl.zst"), "--cluster", str(shop / "cluster.jsonl.zst"), *sets]
-    result = CliRunner().invoke(app, ["explain", "e22e2024-8a77-4c4e-913c-559a188fb16b", "--full", *arguments])
+    identity = "e22e2024-8a77-4c4e-913c-559a188fb16b"
+    screen = CliRunner().invoke(app, ["explain", identity, *arguments]).output
+    assert "Why the baseline denies the request" in screen
+    result = CliRunner().invoke(app, ["explain", identity, "--full", *arguments])
     page = " ".join(result.output.split())
     assert "pattern: resource value '<nil>' does not match '?*' at path /metadata/labels/team/" in page
     assert "The baseline: denied 3 of 3 policies match." in page
