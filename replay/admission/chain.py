@@ -175,7 +175,7 @@ class Chain:
                 objects = [attributes.object] * self._sets
             else:
                 mutations = self._mutations(admitting, asking)
-                objects = _seen(asking, mutations)
+                objects = _validated_objects(asking, mutations)
                 admitted = _admitted(mutations, objects, asking)
                 # Who asks for a decision often asks for the object next.
                 self._latest = None if backends else _Mutated(original, attributes, lister, asking.sides, objects)
@@ -237,7 +237,7 @@ class Chain:
         admitting = self._admitting(asking)
         if not admitting:
             return [side.attributes for side in asking.sides]
-        objects = _seen(asking, self._mutations(admitting, asking))
+        objects = _validated_objects(asking, self._mutations(admitting, asking))
         return [side.attributes.with_object(value) for side, value in zip(asking.sides, objects, strict=True)]
 
     def asking(
@@ -265,7 +265,7 @@ class Chain:
         mutations = self._mutations(admitting, asking)
         mutations[index] = _mutate(observer.admitters(self.plugins), asking.sides[index])
         live = [each == index and not mutation.is_refused for each, mutation in enumerate(mutations)]
-        _validate(observer.validators(self.plugins), _seen(asking, mutations), live, asking)
+        _validate(observer.validators(self.plugins), _validated_objects(asking, mutations), live, asking)
 
     def _admitting(self, asking: Asking) -> list[Sequence[Admitter | None]]:
         """Return, by plugin, the mutating steps of each set that may change the request."""
@@ -370,7 +370,7 @@ def _combined(admitted: Admitted, validating: Sequence[Decision]) -> Decision:
     return joined((*admitted.parts, *validating), admitted.patch)
 
 
-def _seen(asking: Asking, mutations: Sequence[_Mutation]) -> list[Object]:
+def _validated_objects(asking: Asking, mutations: Sequence[_Mutation]) -> list[Object]:
     """Return the object that each set validates. The first set is the baseline, whose result the record shows."""
     first, changes = asking.sides[0], asking.changes
     reference = reference_object(first.original.object, mutations[0].object, first.attributes.object, changes)

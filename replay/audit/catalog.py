@@ -212,7 +212,7 @@ def _row_counts(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) ->
     return [counts[str(path)] for path in paths]
 
 
-def require_whole(storage: Storage, catalog: Catalog) -> None:
+def require_complete(storage: Storage, catalog: Catalog) -> None:
     """Raise `StoreError` for the first file of a store that is missing or changed."""
     stated = [(f"{SEGMENTS}/{segment.name}/{file.path}", file) for segment in catalog.segments for file in segment.data]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

@@ -35,7 +35,7 @@ from replay.audit.catalog import (
     SegmentEntry,
     data_files,
     read_catalog,
-    require_whole,
+    require_complete,
     write_catalog,
 )
 from replay.audit.engine import INGEST_MEMORY, connect, literal
@@ -252,7 +252,7 @@ def compact_store(storage: Storage) -> int:
 def _compacted(storage: Storage) -> int:
     with storage.locked(WRITERS, BUSY), storage.locked(READERS, IN_USE, patience=0):
         old_catalog = catalog = read_catalog(storage)
-        require_whole(storage, replace(catalog, segments=sum(compactable(catalog.segments), ())))
+        require_complete(storage, replace(catalog, segments=sum(compactable(catalog.segments), ())))
         for run in compactable(catalog.segments):
             merged = _merged(storage, run)
             segments = (merged if each is run[0] else each for each in catalog.segments if each not in run[1:])

@@ -36,7 +36,7 @@ from replay.audit.catalog import (
     FilePosition,
     SegmentEntry,
     read_catalog,
-    require_whole,
+    require_complete,
 )
 from replay.audit.directory import remembered, segment_entry, sweep, sweep_segments, tables, write_store
 from replay.audit.engine import FEW_PARTS, INGEST_MEMORY, Engine, ingest_errors
@@ -107,7 +107,7 @@ class Store:
             self._engine = Engine(str(self._spill), self._views)
             self._catalog = read_catalog(storage) if is_kept else Catalog()
             if is_kept:
-                require_whole(storage, self._catalog)
+                require_complete(storage, self._catalog)
         except BaseException:
             self._stack.close()
             raise

@@ -99,7 +99,7 @@ def is_policy(obj: JSON) -> bool:
 
 def bound(manifests: ManifestSet) -> ManifestSet:
     """Return a set in which every policy has a binding. An added binding denies."""
-    unbound = (policy for policy, bindings in manifests.bound(Registration) if not bindings)
+    unbound = (policy for policy, bindings in manifests.bound_policies(Registration) if not bindings)
     added = manifest_set_from_objects([], [_binding(each.kind, each.name) for each in unbound])
     return manifests.with_registrations(added.registrations)
 

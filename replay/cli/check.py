@@ -198,7 +198,7 @@ def _with_plugins(checked: CheckedSet, version: KubernetesVersion) -> CheckedSet
         return checked
     try:
         configured = checked.server.completed(ManifestSet(), version)
-        if configured.says_plugins:
+        if configured.names_plugins:
             from replay.admission.ordered.registry import check_plugins
 
             check_plugins(configured)

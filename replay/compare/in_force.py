@@ -300,8 +300,8 @@ class PolicyState(StrEnum):
 
     IN_FORCE = "in force"
     NEVER = "never in force"
-    CAME = "came into force"
-    WENT = "went out of force"
+    APPEARED = "came into force"
+    DISAPPEARED = "went out of force"
     SERVERS = "in force on some API servers"
     CHANGED = "had another text"
     UNCLEAR = "unclear"
@@ -392,8 +392,10 @@ def another_set(histories: Sequence[PolicyHistory]) -> tuple[int, int]:
     """
     odd = [each for each in histories if each.story is not PolicyState.IN_FORCE]
     # A policy that rarely acts leaves a long interval. The change lies in what all intervals have in common.
-    came = [each for each in odd if each.story in (PolicyState.CAME, PolicyState.CHANGED) and each.start and each.end]
-    went = [each for each in odd if each.story is PolicyState.WENT and each.start and each.end]
+    came = [
+        each for each in odd if each.story in (PolicyState.APPEARED, PolicyState.CHANGED) and each.start and each.end
+    ]
+    went = [each for each in odd if each.story is PolicyState.DISAPPEARED and each.start and each.end]
     if 2 * len(came) > len(odd) and max(each.start for each in came) <= min(each.end for each in came) + RELOAD:
         return 0, min(each.end for each in came)
     if 2 * len(went) > len(odd) and max(each.start for each in went) <= min(each.end for each in went) + RELOAD:
@@ -410,10 +412,10 @@ def _partly(
         by_file[each.file].add(acts)
     place, errors = _split(acting)
     if errors <= tolerated:
-        return PolicyHistory(policy, PolicyState.CAME, counts, *_between(signs, place))
+        return PolicyHistory(policy, PolicyState.APPEARED, counts, *_between(signs, place))
     place, errors = _split([not acts for acts in acting])
     if errors <= tolerated:
-        return PolicyHistory(policy, PolicyState.WENT, counts, *_between(signs, place))
+        return PolicyHistory(policy, PolicyState.DISAPPEARED, counts, *_between(signs, place))
     absent = [each.time for each, acts in zip(signs, acting, strict=True) if not acts]
     span = min(absent), max(absent)
     if len(by_file) > 1 and all(len(file_evidence) == 1 for file_evidence in by_file.values()):
@@ -463,15 +465,17 @@ def _cause(each: Evidence, history: PolicyHistory, *, is_written: bool) -> str:
     story = history.story
     if story is PolicyState.NEVER or (story is PolicyState.SERVERS and each.sign is Sign.ABSENT):
         return _CAUSES[story]
-    if story in (PolicyState.CAME, PolicyState.WENT, PolicyState.CHANGED):
+    if story in (PolicyState.APPEARED, PolicyState.DISAPPEARED, PolicyState.CHANGED):
         # 0 stands for an end of the log, where no change was seen.
         if history.start - RELOAD <= each.time <= history.end + RELOAD and history.start and history.end:
             return _cause_of_change(each.policy, is_written=is_written)
         if story is PolicyState.CHANGED:
             return _CAUSES[story]
-        if (story is PolicyState.CAME) == (each.time <= history.start):
+        if (story is PolicyState.APPEARED) == (each.time <= history.start):
             return (
-                "the policy was not in force yet" if story is PolicyState.CAME else "the policy was no longer in force"
+                "the policy was not in force yet"
+                if story is PolicyState.APPEARED
+                else "the policy was no longer in force"
             )
     if each.policy in _PLUGINS:
         return each.contention or "the plugin read objects in a state that the log does not show"

@@ -89,10 +89,10 @@ def without(sets: Sets, names: frozenset[Name]) -> Sets:
     The candidate keeps an object of the same name if it differs from the baseline's.
     """
     current, candidate = sets
-    one = current.where(lambda each: each.key not in names)
+    one = current.filtered(lambda each: each.key not in names)
     if candidate is current:
         return one, one
-    return one, candidate.where(lambda each: each.key not in names or each not in current.registrations)
+    return one, candidate.filtered(lambda each: each.key not in names or each not in current.registrations)
 
 
 def acting(manifests: ManifestSet, names: frozenset[Name]) -> frozenset[Name]:
@@ -101,7 +101,7 @@ def acting(manifests: ManifestSet, names: frozenset[Name]) -> frozenset[Name]:
     These are policies without a binding, and bindings without their policy.
     """
     closed = set(names)
-    for policy, bindings in manifests.bound(Registration):
+    for policy, bindings in manifests.bound_policies(Registration):
         own = {each.key for each in bindings}
         if policy.key in names or (own and own <= names):
             closed |= {policy.key, *own}

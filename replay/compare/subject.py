@@ -73,7 +73,7 @@ class RequestTarget(Struct, frozen=True):
 
 
 def workload(attributes: Attributes, owners: Owners) -> str:
-    """Return `Kind/name` of the topmost known controller of the request's object, as `owning` does.
+    """Return `Kind/name` of the topmost known controller of the request's object, as `workload_of_body` does.
 
     The object is `object`, or `oldObject` on DELETE.
     """
@@ -89,7 +89,7 @@ def workload(attributes: Attributes, owners: Owners) -> str:
         resource.group,
         kind.group,
     )
-    return owning(body, about, owners)
+    return workload_of_body(body, about, owners)
 
 
 def _known(value: object) -> JSON | None:
@@ -98,7 +98,7 @@ def _known(value: object) -> JSON | None:
     return value if isinstance(value, dict) else None
 
 
-def owning(body: JSON | None, about: RequestTarget, owners: Owners) -> str:
+def workload_of_body(body: JSON | None, about: RequestTarget, owners: Owners) -> str:
     """Return `Kind/name` of the topmost known controller of an object, or its own name without one.
 
     A request to a subresource concerns its object. Of an unknown object the name counts, and a generated pod name

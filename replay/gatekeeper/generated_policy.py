@@ -100,7 +100,7 @@ def with_generated_policies(manifests: ManifestSet, version: KubernetesVersion) 
             return each.policy_name not in earlier
         return not isinstance(each, ValidatingAdmissionPolicy) or not _is_generated(each)
 
-    made = manifests.where(is_kept).with_registrations(
+    made = manifests.filtered(is_kept).with_registrations(
         [*policies, *(_binding(value, actions) for value, actions in constraints)]
     )
     return replace(made, objects=(*manifests.objects, *(value for value, _ in constraints)))

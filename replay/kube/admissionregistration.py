@@ -316,7 +316,7 @@ class ManifestSet(Struct, frozen=True):
     """The objects to remove from the cluster."""
     engine_objects: tuple[Any, ...] = ()
     """The objects of a policy engine, which its webhooks decide with."""
-    says_plugins: bool = False
+    names_plugins: bool = False
     """A flag that flags or a configuration name the plugins that are on. Otherwise they are the default ones."""
     origins: Mapping[tuple[str, str], Origin] = field(default_factory=dict)
     down: frozenset[str] = frozenset()
@@ -341,7 +341,7 @@ class ManifestSet(Struct, frozen=True):
         """Return all bindings, in the order of `policies`."""
         return tuple(each for each in self.registrations if isinstance(each, Binding))
 
-    def bound(self, kind: type[R]) -> Iterator[tuple[R, tuple[Any, ...]]]:
+    def bound_policies(self, kind: type[R]) -> Iterator[tuple[R, tuple[Any, ...]]]:
         """Yield the policies of a type, each with the bindings that name it."""
         by_policy: dict[tuple[Phase, str], list[Any]] = {}
         for binding in self.bindings:
@@ -362,7 +362,7 @@ class ManifestSet(Struct, frozen=True):
         """Return all webhooks, validating ones first."""
         return tuple(webhook for configuration in self.configurations() for webhook in configuration.webhooks)
 
-    def where(self, keep: Callable[[Registration], bool]) -> ManifestSet:
+    def filtered(self, keep: Callable[[Registration], bool]) -> ManifestSet:
         """Return the set with only those registrations for which `keep` is true."""
         return replace(self, registrations=tuple(filter(keep, self.registrations)))
 

@@ -91,7 +91,9 @@ def _with_native_policies(manifests: ManifestSet, objects: Sequence[JSON], versi
         return manifests
     names = {each["metadata"]["name"] for each in generated}
     made = manifest_set_from_objects((), defaulted_api_objects(generated, version))
-    kept = manifests.where(lambda each: isinstance(each, WebhookConfiguration) or each.static or each.name not in names)
+    kept = manifests.filtered(
+        lambda each: isinstance(each, WebhookConfiguration) or each.static or each.name not in names
+    )
     return kept.with_registrations(made.registrations)
 
 

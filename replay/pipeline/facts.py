@@ -75,7 +75,7 @@ def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
         "mutating policies": sum(each.phase == "mutating" for each in manifests.policies),
         "webhook configurations": len(manifests.configurations()),
     }
-    if manifests.says_plugins:
+    if manifests.names_plugins:
         counts["built-in plugins"] = len(manifests.builtin)
     counts["objects"] = len(manifests.objects)
     counts_by_kind = tuple((name, count) for name, count in counts.items() if count)

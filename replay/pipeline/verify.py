@@ -184,7 +184,7 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
     manifests = manifests_of(replace(scenario, candidate=None))
     authorizers = authorization_inputs(manifests, options)
     with filled(scenario, progress, options.fleet) as (store, ingest), scratch() as spool:
-        says = manifests.sets[0].says_plugins
+        says = manifests.sets[0].names_plugins
         job = replace(job_of(store, manifests, options, spool, with_plugins=says), authorizers=authorizers)
         job = within(store, job, options.focus)
         authorized = replay_authorization(store, authorizers, job).summary if authorizers is not None else None
@@ -237,7 +237,7 @@ def cause_of_mismatch(store: Store, manifests: Manifests, options: Options, prog
 def _compared(store: Store, manifests: Manifests, options: Options, progress: Progress) -> VerifyPart:
     """Return the comparison of the log with the baseline of `manifests`."""
     with scratch() as spool:
-        says = manifests.sets[0].says_plugins
+        says = manifests.sets[0].names_plugins
         job = within(store, job_of(store, manifests, options, spool, with_plugins=says), options.focus)
         return _compared_parts(VerifyJob(job), store, options, progress)
 

@@ -52,7 +52,7 @@ def prove_mutating(prover: Prover, current: ManifestSet, candidate: ManifestSet)
 
 def _single_policy_sets(manifests: ManifestSet) -> dict[str, ManifestSet]:
     """Return a set for each mutating policy with its bindings, by name."""
-    bound = manifests.bound(MutatingAdmissionPolicy)
+    bound = manifests.bound_policies(MutatingAdmissionPolicy)
     return {policy.name: ManifestSet((policy, *bindings)) for policy, bindings in bound}
 
 

@@ -122,7 +122,8 @@ class Pair(Struct, frozen=True):
 def units_of(manifests: ManifestSet) -> dict[str, BoundPolicy]:
     """Return the validating policies of a set with their bindings, by name."""
     return {
-        policy.name: BoundPolicy(policy, bindings) for policy, bindings in manifests.bound(ValidatingAdmissionPolicy)
+        policy.name: BoundPolicy(policy, bindings)
+        for policy, bindings in manifests.bound_policies(ValidatingAdmissionPolicy)
     }
 
 

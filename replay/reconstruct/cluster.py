@@ -193,12 +193,12 @@ class Cluster:
         """Return whether the log has a write to a known object."""
         return self._keys[kind.group, kind.kind][kind.group, kind.kind, namespace, name] is not None
 
-    def begins_in(self, record: RequestRecord) -> bool:
+    def is_new_in_log(self, record: RequestRecord) -> bool:
         """Return whether everything in the request's namespace was created in the log, because the namespace was."""
         is_inside = bool(record.namespace) and record.resource != "namespaces"
-        return is_inside and self.in_workspace(record.workspace).begins_by(record.namespace, record.received)
+        return is_inside and self.in_workspace(record.workspace).is_created_by(record.namespace, record.received)
 
-    def begins_by(self, namespace: str, at: int) -> bool:
+    def is_created_by(self, namespace: str, at: int) -> bool:
         """Return whether the log shows that a namespace was created before a time (microseconds)."""
         history = self.history(NAMESPACE, "", namespace)
         return history is not None and any(
@@ -314,7 +314,7 @@ class ClusterLister(Struct, frozen=True):
         """Return the object with the basis of that knowledge, or None if it is known not to exist."""
         history = self.cluster.history(kind, namespace, name)
         if history is None:
-            if self.cluster.is_covered(kind) or self.cluster.begins_by(namespace, self.start):
+            if self.cluster.is_covered(kind) or self.cluster.is_created_by(namespace, self.start):
                 return None
             return Missing(
                 kind.kind,
@@ -325,7 +325,7 @@ class ClusterLister(Struct, frozen=True):
         if state is None:  # as rarely: it was being written, or only later
             states = _states(history, self.start, self.end)
             state = merged(states, _CHANGING) if len(states) > 1 else states[0]
-        if state is _OPEN and self.cluster.begins_by(namespace, self.start):
+        if state is _OPEN and self.cluster.is_created_by(namespace, self.start):
             return None
         return None if isinstance(state, Known) and state.value is None else state
 
@@ -341,7 +341,7 @@ class ClusterLister(Struct, frozen=True):
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""
         is_known = self.cluster.is_covered(kind) or kind in self.cluster.without_default
-        if not is_known and not (namespace and self.cluster.begins_by(namespace, self.start)):
+        if not is_known and not (namespace and self.cluster.is_created_by(namespace, self.start)):
             return Missing(
                 kind.kind,
                 f"the snapshot has no objects of kind {kind.kind}",

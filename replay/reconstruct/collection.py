@@ -80,7 +80,7 @@ class WithUnseenDeletions(Mapping[ObjectRef, list[RequestRecord]]):
         return len(self.writes) + len(self.unseen)
 
 
-def seen_objects(
+def listed_objects(
     collections: Iterable[RequestRecord], known_keys: Collection[ObjectRef], discovery: Discovery
 ) -> list[JSON]:
     """Return the objects that responses list and that are not in `known_keys`, in their last state."""

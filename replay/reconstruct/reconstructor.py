@@ -103,11 +103,11 @@ class Reconstructor(Struct, frozen=True, dict=True):
 
         A record with `selected` false only contributes history.
         """
-        return self._each(records, self._requests_of, self._set_aside)
+        return self._each(records, self._requests_of, self._unusable_request)
 
     def writes(self, records: Sequence[RequestRecord]) -> Iterator[Write]:
         """Return the creations, updates and patches among the requests, each with the object of its client."""
-        return self._each(records, self._writes_of, self._write_set_aside)
+        return self._each(records, self._writes_of, self._unusable_write)
 
     def steps(self, records: Sequence[RequestRecord], *, checked: bool = False) -> Iterator[RebuildStep]:
         """Yield every record of an object, in order, with the history of all; `checked` checks all bodies first."""
@@ -177,11 +177,11 @@ class Reconstructor(Struct, frozen=True, dict=True):
                 _new_object(exchange, old, self.cluster.schemas_of(exchange.record.workspace)),
             )
 
-    def _write_set_aside(self, exchange: Exchange) -> Write:
+    def _unusable_write(self, exchange: Exchange) -> Write:
         nothing = Missing("", _unusable(exchange))
-        return Write(exchange, self._set_aside(exchange), nothing, nothing)
+        return Write(exchange, self._unusable_request(exchange), nothing, nothing)
 
-    def _set_aside(self, exchange: Exchange) -> ReplayRequest:
+    def _unusable_request(self, exchange: Exchange) -> ReplayRequest:
         """Return a request with unusable bodies: only its record is known."""
         record = exchange.record
         operation = _OPERATIONS.get(record.verb, Operation.CONNECT if exchange.is_connect else Operation.UPDATE)
@@ -246,7 +246,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
         )
         how_far = self.progress(exchange, old_objects)
         requests = []
-        for operation in operations_of(exchange, old_objects.history, self.cluster.begins_in):
+        for operation in operations_of(exchange, old_objects.history, self.cluster.is_new_in_log):
             rebuilt = rebuild(exchange, around, operation)
             if record.workspace:
                 rebuilt = as_sent_to_shard(exchange, rebuilt, self.cluster)

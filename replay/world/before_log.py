@@ -53,7 +53,7 @@ class StatesBeforeLog(Struct, frozen=True):
         The answer is false for namespaces and in kcp workspaces, which are not followed so far back.
         """
         is_namespace = not first.api_group and first.resource == "namespaces"
-        if is_namespace or first.workspace or not first.name or self.cluster.begins_in(first):
+        if is_namespace or first.workspace or not first.name or self.cluster.is_new_in_log(first):
             return False
         return not is_creation(first) or already_exists(first)
 

@@ -102,13 +102,13 @@ class CollectionPredictor(Struct, frozen=True):
             collection, exchange, number, namespace, name, lookups, is_stopped, uid in collection.held
         )
 
-    def concerns(self, collection: Collection, uid: str, branches: Sequence[Branch]) -> bool:
+    def may_find(self, collection: Collection, uid: str, branches: Sequence[Branch]) -> bool:
         """Return whether the request may find the object, in the log or under the candidate."""
         if uid in collection.items or (collection.is_refused and self.existence.exists_now):
             return True
         return any(branch.state is not None and not branch.is_absent for branch in branches)
 
-    def may_meet(self, branches: Sequence[Branch]) -> bool:
+    def may_change(self, branches: Sequence[Branch]) -> bool:
         """Return whether any collection request may change the object.
 
         If not, only those matter that delete the object in the log, or that failed there. An object that exists in the
@@ -132,13 +132,13 @@ class CollectionPredictor(Struct, frozen=True):
             is_gone = number is not None and not step.is_held
             yield ServerAnswer(NOT_SENT if is_unsent else step.admitted, None if is_gone else state)
         elif step.is_stopped:
-            yield ServerAnswer(step.logged, state if state is not None else self.left())
+            yield ServerAnswer(step.logged, state if state is not None else self.last_logged_object())
         elif self._is_alike(step, state):
-            yield ServerAnswer(step.logged, _ended(step, state) if step.is_held else None)
+            yield ServerAnswer(step.logged, _after_deletion(step, state) if step.is_held else None)
         elif number is None and isinstance(state, DeferredObject) and self._is_not_selected(step, state):
             yield ServerAnswer(step.logged, state)
-        elif step.by_controller and self._is_left(step.namespace):
-            yield ServerAnswer(NOT_SENT, state if state is not None else self.left())
+        elif step.by_controller and self._keeps_namespace(step.namespace):
+            yield ServerAnswer(NOT_SENT, state if state is not None else self.last_logged_object())
         else:
             yield from self._of_content(step, branch)
 
@@ -146,14 +146,14 @@ class CollectionPredictor(Struct, frozen=True):
         """Return whether the candidate decides about the object as it was in the log."""
         is_found = step.collection.record.seq in self.findings
         is_same = step.number is not None and not (step.namespace.differs or step.lookups.states or is_found)
-        return is_same and self.server.meets_alike(step.collection.record, state)
+        return is_same and self.server.decides_alike(step.collection.record, state)
 
     def _is_not_selected(self, step: CollectionStep, state: DeferredObject) -> bool:
         """Return whether the object existed in the log with the same labels and was not selected."""
         return not step.collection.is_refused and not state.differs_at(LABELS) and self.existence.exists_now
 
     @staticmethod
-    def _is_left(namespace: NamespaceAt) -> bool:
+    def _keeps_namespace(namespace: NamespaceAt) -> bool:
         """Return whether the candidate keeps the namespace, so that no controller empties it."""
         return namespace.differs and not namespace.is_terminating and not namespace.is_absent
 
@@ -220,7 +220,7 @@ class CollectionPredictor(Struct, frozen=True):
         is_gone_in_log = step.number is not None and not step.is_held
         return [None if is_gone_in_log and each == GONE else each for each in left]
 
-    def left(self) -> DeferredObject:
+    def last_logged_object(self) -> DeferredObject:
         """Return the object after the log's last write, computed on demand."""
         return DeferredObject(partial(self._log_state, self.existence.passed))
 
@@ -234,7 +234,7 @@ class CollectionPredictor(Struct, frozen=True):
         return Missing("", "the log has no write to the object")
 
 
-def _ended(step: CollectionStep, state: State) -> State:
+def _after_deletion(step: CollectionStep, state: State) -> State:
     """Return the state of an object after a request to delete it.
 
     Finalizers keep it both in the log and under the candidate.

@@ -169,7 +169,7 @@ class Collections(Struct, frozen=True, dict=True):
             by_place.setdefault(key, []).append(Collection(record._replace(response_object=None), items, names, held))
         return Collections({key: tuple(collections) for key, collections in by_place.items()})
 
-    def about(self, record: RequestRecord) -> PlaceCollections:
+    def requests_about(self, record: RequestRecord) -> PlaceCollections:
         """Return the collection requests that may concern the object of a record.
 
         They name its namespace: no path deletes a collection in all namespaces (`registerResourceHandlers`).

@@ -76,7 +76,7 @@ def _shows(step: reconstructor.RebuildStep) -> bool | None:
         return True
     effect = effect_of(exchange)
     if effect is not None and effect.kind is EffectKind.EVICTION:
-        return _is_left(step)
+        return _remains_after_eviction(step)
     return effect.kind is not EffectKind.GONE if effect is not None else None
 
 
@@ -102,7 +102,7 @@ def _found_object(exchange: Exchange) -> bool | None:
     return True if is_told and _OPTIONS not in record.status_message else None
 
 
-def _is_left(step: reconstructor.RebuildStep) -> bool:
+def _remains_after_eviction(step: reconstructor.RebuildStep) -> bool:
     """Return whether a pod remains after its eviction. A pod without a node is removed at once."""
     history = step.old_objects.history
     place = history.index_of(step.exchange)
@@ -130,6 +130,6 @@ def _existed_before(steps: Sequence[reconstructor.RebuildStep], cluster: Cluster
             return is_met
     if begun is not None and begun.uid and begun.exchange is None:  # a collection deletion lists the object
         return True
-    if cluster.begins_in(first.exchange.record):
+    if cluster.is_new_in_log(first.exchange.record):
         return False
     return not is_creation(first.exchange.record)

@@ -85,7 +85,7 @@ class QuotaLedger(Struct):
         for number, (book, side, attributes, decision) in enumerate(zip(self.books, *seen, strict=True)):
             if book is None or (number > 0 and stays_out):
                 if book is not None:
-                    _miss(book, each.request.record)
+                    _note_absent(book, each.request.record)
                 own.append(ADMITTED)
                 continue
             where = cluster_of(side.lister, self.chain.context)
@@ -116,7 +116,7 @@ class QuotaLedger(Struct):
             if self.offsets.get((namespace, name)) is not None:
                 continue
             # A namespace that the log creates has no objects from before the log.
-            if self.cluster.begins_by(namespace, each.request.record.received):
+            if self.cluster.is_created_by(namespace, each.request.record.received):
                 self.offsets[namespace, name] = {}
                 continue
             followed = book.used(namespace, known_quota)
@@ -134,10 +134,10 @@ def _is_refused_by_others(record: RequestRecord, current: Decision) -> bool:
     return refused_by(record.status_message, record.resource) != ResourceQuota.name
 
 
-def _miss(book: QuotaBook, record: RequestRecord) -> None:
+def _note_absent(book: QuotaBook, record: RequestRecord) -> None:
     """Note that a set lacks the object that a logged request creates."""
     if record.verb == "create" and not record.subresource and record.code < FAILED:
-        book.miss(record.response_uid)
+        book.note_absent(record.response_uid)
 
 
 def _with_reset_status(attributes: Attributes) -> Attributes:
@@ -172,7 +172,7 @@ def _is_finalized(present: CountedObject, left: CountedObject) -> bool:
         return False
 
 
-def _left(present: CountedObject, counted: CountedObject, subresource: str) -> CountedObject:
+def _object_after_write(present: CountedObject, counted: CountedObject, subresource: str) -> CountedObject:
     """Return the object of a set after a logged write.
 
     A status write keeps the set's own spec. Any other write keeps its status.
@@ -259,11 +259,11 @@ class _Step(Struct):
         if self._is_unsent(counted):
             return ADMITTED
         if decision.denials or not (is_unlike_log or self._reaches_quotas()):
-            _miss(self.book, self.record)
+            _note_absent(self.book, self.record)
             return ADMITTED
         own = self._checked(is_certain=is_certain)
         if own.denials:
-            _miss(self.book, self.record)
+            _note_absent(self.book, self.record)
         elif counted is not None and not self.attributes.dry_run:
             # Admission charges before storage refuses a second object of the same name (409). The charge stays until a
             # recount.
@@ -294,7 +294,7 @@ class _Step(Struct):
         except UnknownInputError:
             return False
         if is_unsent:
-            _miss(self.book, self.record)
+            _note_absent(self.book, self.record)
         return is_unsent
 
     def _checked(self, *, is_certain: bool) -> Decision:
@@ -370,7 +370,7 @@ class _Step(Struct):
         counted = self._counted(is_certain=is_certain and present.is_certain)
         if own.denials or self.record.code >= FAILED or attributes.dry_run or counted is None:
             return own
-        left = counted if self.is_logged else _left(present, counted, attributes.subresource)
+        left = counted if self.is_logged else _object_after_write(present, counted, attributes.subresource)
         if _is_finalized(present, left):
             self.book.remove(namespace, self.key, is_certain=is_certain)
             return own

@@ -195,7 +195,7 @@ class _ObjectWalk:
         self._pods = ControllerPods(steps, walker.judge, walker.request_adapter) if creates_pods(record) else None
 
     def run(self) -> WalkResult:
-        meetings = CollectionCursor(self._context.collections.about(self._steps[0].exchange.record))
+        meetings = CollectionCursor(self._context.collections.requests_about(self._steps[0].exchange.record))
         for step in sorted(self._steps, key=lambda each: each.exchange.record.seq):
             if meetings.are_due(step.exchange.record.seq):
                 self._process_collections(meetings, step.exchange.record.seq)
@@ -209,7 +209,7 @@ class _ObjectWalk:
 
     def _process_collections(self, meetings: CollectionCursor, seq: float) -> None:
         """Process the collection requests up to a place in the log."""
-        for collection in meetings.until(seq, self._uid, lambda: self._collector.may_meet(self._branches)):
+        for collection in meetings.until(seq, self._uid, lambda: self._collector.may_change(self._branches)):
             self._collect(collection)
 
     def _process_request(self, rebuild_step: reconstructor.RebuildStep) -> None:
@@ -470,7 +470,7 @@ class _ObjectWalk:
     def _collect(self, collection: Collection) -> None:
         """Process a `deletecollection` that may delete the object in the log or under the candidate."""
         previous, record = self._branches, collection.record
-        if not self._collector.concerns(collection, self._uid, previous):
+        if not self._collector.may_find(collection, self._uid, previous):
             return
         if record.seq in self._context.refused_writes:
             self._keep_undeleted(collection)
@@ -503,7 +503,7 @@ class _ObjectWalk:
         causing_request = CausingRequest(collection.record.audit_id, label(collection.record))
         self._branches = tuple(
             Branch(
-                branch.state if branch.state is not None else self._collector.left(),
+                branch.state if branch.state is not None else self._collector.last_logged_object(),
                 branch.causing_request or causing_request,
             )
             for branch in previous

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from replay.compare.subject import RequestTarget, owning, workload
+from replay.compare.subject import RequestTarget, workload, workload_of_body
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 
@@ -74,7 +74,7 @@ def owned(kind: str, name: str, **metadata: Any) -> dict[str, Any]:
 )
 def test_owning(body: dict[str, Any] | None, about: RequestTarget, expected: str) -> None:
     owners = {("shop", "ReplicaSet", "known"): ("Deployment", "known-owner")}
-    assert owning(body, about, owners) == expected
+    assert workload_of_body(body, about, owners) == expected
 
 
 def test_an_object_that_is_partly_known_has_its_owner() -> None:

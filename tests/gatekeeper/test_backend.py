@@ -158,7 +158,7 @@ def test_decisions_name_the_policy(tmp_path: Path) -> None:
 
 
 def without_mutators(manifests: ManifestSet) -> ManifestSet:
-    return manifests.where(lambda each: not isinstance(each, MutatingWebhookConfiguration))
+    return manifests.filtered(lambda each: not isinstance(each, MutatingWebhookConfiguration))
 
 
 NAMED = [

@@ -199,7 +199,7 @@ def test_a_directory_says_all_of_it(tmp_path: Path) -> None:
     assert "AlwaysPullImages" in by_name
     assert by_name["DefaultTolerationSeconds"].flags["default-not-ready-toleration-seconds"] == "60"
     assert found.objects == ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}},)
-    assert found.says_plugins
+    assert found.names_plugins
 
 
 def test_policies_are_left_out_where_their_plugin_is_off(tmp_path: Path) -> None:

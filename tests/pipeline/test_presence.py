@@ -184,7 +184,7 @@ PLUGIN_STATES = [
     (
         "it was turned on",
         [Sign.ABSENT, Sign.ABSENT, Sign.SEEN, Sign.SEEN],
-        PolicyState.CAME,
+        PolicyState.APPEARED,
         "an API server started with other flags at that time",
     ),
 ]

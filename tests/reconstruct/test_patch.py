@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from replay.json import FieldPath
-from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, applied, made_by, touched
+from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, applied, made_parts, touched
 
 BEFORE = {"a": {"b": 1, "c": [1, 2]}, "d": "x"}
 
@@ -69,7 +69,7 @@ def test_what_a_patch_touches(patch: Any, paths: list[FieldPath]) -> None:
 def test_what_a_patch_may_have_made_whole() -> None:
     after = {"series": {"count": 2, "last": 3}, "metadata": {"labels": {"a": 1, "b": 2}}}
     paths: list[FieldPath] = [("series", "count"), ("series", "last"), ("metadata", "labels", "a")]
-    assert made_by(paths, after) == [("series",), ("series",), ("metadata", "labels", "a")]
+    assert made_parts(paths, after) == [("series",), ("series",), ("metadata", "labels", "a")]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import ObjectRef
-from replay.reconstruct.collection import WithUnseenDeletions, seen_objects, unseen_deletions
+from replay.reconstruct.collection import WithUnseenDeletions, listed_objects, unseen_deletions
 
 GROUP = "rbac.authorization.k8s.io"
 SECOND = 1_000_000
@@ -78,7 +78,7 @@ UNSEEN = key("deleted/unseen")
     ],
 )
 def test_what_only_a_deleted_collection_shows(record: RequestRecord, seen: list[str], unseen: set[ObjectRef]) -> None:
-    found = seen_objects([record], KNOWN, builtin_discovery())
+    found = listed_objects([record], KNOWN, builtin_discovery())
     assert [obj["metadata"]["name"] for obj in found] == seen
     deletions = unseen_deletions([record], KNOWN, builtin_discovery())
     assert deletions.keys() == unseen

@@ -106,8 +106,8 @@ def changed(log: list[Event]) -> Files:
 
 
 CASES: list[tuple[str, Callable[[list[Event]], Files], PolicyState, set[str]]] = [
-    ("it came into force", came, PolicyState.CAME, {"the policy was not in force yet"}),
-    ("it went out of force", went, PolicyState.WENT, {"the policy was no longer in force"}),
+    ("it came into force", came, PolicyState.APPEARED, {"the policy was not in force yet"}),
+    ("it went out of force", went, PolicyState.DISAPPEARED, {"the policy was no longer in force"}),
     (
         "one of two servers had it",
         two_servers,

@@ -596,7 +596,7 @@ def test_which_collections_an_object_meets(uid: str, meeting: set[int], requests
     )
     other = (_collection(4, "a", namespace="other"),)
     collections = Collections({("", "pods", "n", ""): own, ("", "pods", "other", ""): other})
-    meetings = CollectionCursor(collections.about(record(resource="pods", namespace="n")))
+    meetings = CollectionCursor(collections.requests_about(record(resource="pods", namespace="n")))
     shown = [
         (seq, [each.record.seq for each in meetings.until(seq, uid, lambda seq=seq: seq in meeting)])  # type: ignore[misc]
         for seq, _ in requests

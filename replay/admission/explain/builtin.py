@@ -39,7 +39,7 @@ class BuiltinAdmitterWatch:
     def explained(self, number: int, refused: str) -> Explanation:
         """Explain a pass. A second pass shows only changes."""
         if number > len(self._passes):
-            return Explanation((_not_asked(self._name, refused),))
+            return Explanation((_not_evaluated(self._name, refused),))
         explained, patch = self._passes[number - 1]
         return Explanation((explained,) if number == 1 or patch else ())
 
@@ -69,11 +69,11 @@ class BuiltinValidatorWatch:
     def explained(self, refused: str) -> Explanation:
         """Explain its message."""
         if self._decision is None:
-            return Explanation((_not_asked(self._name, refused),))
+            return Explanation((_not_evaluated(self._name, refused),))
         return Explanation((_explained(self._name, self._decision),))
 
 
-def _not_asked(name: str, refused: str) -> PolicyExplanation:
+def _not_evaluated(name: str, refused: str) -> PolicyExplanation:
     return PolicyExplanation(name, KIND, FailurePolicy.FAIL, mismatch=f"not asked: {refused}")
 
 

@@ -147,7 +147,7 @@ def _reason(why: ParamsError | Missing) -> str:
     return why.message if isinstance(why, ParamsError) else why.reason
 
 
-def not_asked(hooks: Sequence[Hook], kind: str, reason: str) -> tuple[PolicyExplanation, ...]:
+def not_evaluated(hooks: Sequence[Hook], kind: str, reason: str) -> tuple[PolicyExplanation, ...]:
     """Return explanations of policies that are not even matched."""
     return tuple(
         PolicyExplanation(hook.policy.name, kind, hook.policy.failure_policy, mismatch=reason) for hook in hooks

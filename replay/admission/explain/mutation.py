@@ -8,7 +8,7 @@ from replay.admission.conversion import Object
 from replay.admission.effects import Changes, Effects, changes
 from replay.admission.explain.explanation import BindingExplanation, Explanation, ExpressionStep, refusal_of
 from replay.admission.explain.expression import TracedExpressions, explain_conditions, skipped
-from replay.admission.explain.hook import PolicyWatch, not_asked
+from replay.admission.explain.hook import PolicyWatch, not_evaluated
 from replay.admission.inputs import Inputs
 from replay.admission.match_conditions import MatchConditionsResult
 from replay.admission.mutating.plugin import MutatingAdmission, MutatingRequest, MutationOutcome, PolicyPlugin
@@ -49,11 +49,11 @@ class MutatingPolicyWatch:
         """Explain all policies in the first pass, and repeated ones in the second."""
         if not self._sees:
             reason = "the plugin does not see DELETE"
-            return Explanation(not_asked(self._hooks, MUTATING_POLICY, reason) if number == 1 else ())
+            return Explanation(not_evaluated(self._hooks, MUTATING_POLICY, reason) if number == 1 else ())
         if number > 1:
             return Explanation(self._passes[number - 1].ran() if number <= len(self._passes) else ())
         if not self._passes:
-            return Explanation(not_asked(self._hooks, MUTATING_POLICY, f"not asked: {refused}"))
+            return Explanation(not_evaluated(self._hooks, MUTATING_POLICY, f"not asked: {refused}"))
         return Explanation(self._passes[0].explained(self._hooks, refusal_of(self.effects.denials)))
 
 

@@ -11,7 +11,7 @@ from replay.admission.decision import Decision, Denial
 from replay.admission.effects import ADMITTED
 from replay.admission.explain.explanation import BindingExplanation, Explanation, ExpressionStep
 from replay.admission.explain.expression import TracedExpressions, explain_conditions, skipped
-from replay.admission.explain.hook import PolicyWatch, not_asked
+from replay.admission.explain.hook import PolicyWatch, not_evaluated
 from replay.admission.inputs import Inputs
 from replay.admission.match_conditions import MatchConditionsResult
 from replay.admission.ordered.plugin import Asking
@@ -55,7 +55,7 @@ class ValidatingPolicyWatch:
         """Explain every policy of the set with its inputs."""
         hooks = self._admission.hooks[self._index]
         if self._watch is None:
-            return Explanation(not_asked(hooks, VALIDATING_POLICY, f"not asked: {refused}"))
+            return Explanation(not_evaluated(hooks, VALIDATING_POLICY, f"not asked: {refused}"))
         return Explanation(self._watch.explained(hooks, ""))
 
 

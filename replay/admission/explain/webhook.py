@@ -45,17 +45,17 @@ class ExplainingBackend(Protocol):
         ...
 
 
-class ToldBackend(Struct):
-    """An observed backend: it collects explanations of its answers in `told`."""
+class ExplainedBackend(Struct):
+    """An observed backend: it collects explanations of its answers in `explanations`."""
 
     backend: WebhookBackend
-    told: list[PolicyExplanation]
+    explanations: list[PolicyExplanation]
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
         """See `WebhookBackend.review`."""
         if isinstance(self.backend, ExplainingBackend):
             for review in reviews:
-                self.told += self.backend.explain(review)
+                self.explanations += self.backend.explain(review)
         return self.backend.review(reviews)
 
     def recall(
@@ -66,13 +66,13 @@ class ToldBackend(Struct):
             return None
         answer = self.backend.recall(invocation, phase, attributes)
         if isinstance(self.backend, ExplainingBackend) and isinstance(answer, WebhookAnswer):
-            self.told += _of_answer(invocation, answer)
+            self.explanations += _of_answer(invocation, answer)
         return answer
 
 
 def with_explanations(backends: Backends, policies: list[PolicyExplanation]) -> Backends:
     """Return the same backends, which add their explanations to `policies`."""
-    return {name: ToldBackend(backend, policies) for name, backend in backends.items()}
+    return {name: ExplainedBackend(backend, policies) for name, backend in backends.items()}
 
 
 def _of_answer(invocation: WebhookInvocation, answer: WebhookAnswer) -> Iterator[PolicyExplanation]:
@@ -183,13 +183,13 @@ class MutatingWebhookWatch:
     candidates: Sequence[WebhookHook]
     original: Attributes
     lister: Lister
-    told: list[PolicyExplanation]
+    explanations: list[PolicyExplanation]
     """Explanations of engine policies, as far as engines were called."""
 
     def __post_init__(self) -> None:
         """Start empty."""
         self._shown = self.original
-        self._told: list[tuple[PolicyExplanation, ...]] = []
+        self._explained_calls: list[tuple[PolicyExplanation, ...]] = []
         self._passes: list[WebhookWatch] = []
 
     @property
@@ -203,14 +203,14 @@ class MutatingWebhookWatch:
             self._shown = self.original.with_object(value)
         watch = self.plugin.observer = WebhookWatch(self.plugin.admission, self.lister)
         self._passes.append(watch)
-        self.told.clear()
+        self.explanations.clear()
         admitted = self.plugin.admit(value, reinvoke=reinvoke)
-        self._told.append(tuple(self.told))
+        self._explained_calls.append(tuple(self.explanations))
         return admitted
 
     def explained(self, number: int, refused: str) -> Explanation:
         """Explain all webhooks in the first pass, and repeated ones in the second."""
-        policies = self._told[number - 1] if number <= len(self._told) else ()
+        policies = self._explained_calls[number - 1] if number <= len(self._explained_calls) else ()
         if number > 1:
             called = self._passes[number - 1].calls() if number <= len(self._passes) else ()
             return Explanation(tuple(each for each in policies if each.matches), called=called)
@@ -232,8 +232,8 @@ class ValidatingWebhookWatch:
         side = asking.sides[index]
         self._attributes = side.attributes
         self._watch = WebhookWatch(admission, side.lister)
-        self._told: list[PolicyExplanation] = []
-        self._backends = with_explanations(asking.backends, self._told)
+        self._explained_calls: list[PolicyExplanation] = []
+        self._backends = with_explanations(asking.backends, self._explained_calls)
         self.denials: Sequence[Denial] = ()
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
@@ -252,4 +252,4 @@ class ValidatingWebhookWatch:
         """Explain every webhook of the set, and why it is called or not."""
         hooks_asked = self._admission.hooks[self._index]
         webhooks = tuple(self._watch.explained(self._hooks, hooks_asked, self._attributes, refused))
-        return Explanation(tuple(self._told), webhooks)
+        return Explanation(tuple(self._explained_calls), webhooks)

@@ -41,7 +41,7 @@ class BuiltinPlugin(Struct, frozen=True):
     """One built-in plugin. Plugins with state are evaluated elsewhere (`pipeline/replay/ledger`)."""
 
     type: type[Plugin]
-    leaves_trace = False
+    is_visible_in_log = False
     differs_by_minor = False
 
     @property

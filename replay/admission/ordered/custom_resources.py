@@ -44,7 +44,7 @@ class CustomResourcePlugin:
 
     name = KIND
     mutates = False
-    leaves_trace = False
+    is_visible_in_log = False
     differs_by_minor = False
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:

@@ -157,7 +157,7 @@ class AdmissionPlugin(Protocol):
         ...
 
     @property
-    def leaves_trace(self) -> bool:
+    def is_visible_in_log(self) -> bool:
         """Return whether the log shows its changes of an object."""
         ...
 

@@ -31,12 +31,12 @@ class _PolicyPlugin:
     kind: type[Policy]
     name: str
     mutates: bool
-    leaves_trace = False
+    is_visible_in_log = False
     differs_by_minor = True
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
         """Yield a unit for each policy with its bindings."""
-        for policy, bindings in manifests.bound(self.kind):
+        for policy, bindings in manifests.bound_policies(self.kind):
             if policy.match_constraints is not None:
                 digest = digest_of("mutating" if self.mutates else "validating", repr(policy), repr(list(bindings)))
                 yield Unit(policy.name, digest, policy.match_constraints)
@@ -47,7 +47,7 @@ class _PolicyPlugin:
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
         """Return the footprints of the bound policies."""
-        return policy_reads(manifests.bound(self.kind), version)
+        return policy_reads(manifests.bound_policies(self.kind), version)
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
         """Yield the kinds of the policies' parameters."""

@@ -77,7 +77,7 @@ def mutating_criteria(sets: Iterable[ManifestSet]) -> Iterator[MatchResources]:
 
 def unseen_criteria(manifests: ManifestSet, operation: Operation) -> Iterator[MatchResources]:
     """Yield criteria of the requests that a set's plugins may have changed without a trace, for one operation."""
-    unseen = [plugin for plugin in ALL_ORDERED_PLUGINS if plugin.mutates and not plugin.leaves_trace]
+    unseen = [plugin for plugin in ALL_ORDERED_PLUGINS if plugin.mutates and not plugin.is_visible_in_log]
     for unit in units_of(manifests, unseen):
         rules = tuple(rule for rule in unit.match.resource_rules if {ANY, operation} & set(rule.operations))
         if rules or not unit.match.resource_rules:
@@ -109,7 +109,7 @@ def looked_up_resources(sets: Iterable[ManifestSet], discovery: Discovery) -> It
 
 def webhook_mutators(manifests: ManifestSet) -> frozenset[str]:
     """Return the names, as in decisions, of everything that changes objects with a trace in the log."""
-    plugins = (plugin for plugin in ALL_ORDERED_PLUGINS if plugin.mutates and plugin.leaves_trace)
+    plugins = (plugin for plugin in ALL_ORDERED_PLUGINS if plugin.mutates and plugin.is_visible_in_log)
     return frozenset(name for plugin in plugins for name in plugin.names(manifests))
 
 
@@ -123,7 +123,7 @@ def policy_names(manifests: ManifestSet, *, mutating: bool | None = None) -> fro
 
     `mutating` selects the mutating plugins or the others. None selects all.
     """
-    plugins = (plugin for plugin in ALL_ORDERED_PLUGINS if not plugin.leaves_trace)
+    plugins = (plugin for plugin in ALL_ORDERED_PLUGINS if not plugin.is_visible_in_log)
     chosen = (plugin for plugin in plugins if mutating is None or plugin.mutates is mutating)
     return frozenset(name for plugin in chosen for name in plugin.names(manifests))
 

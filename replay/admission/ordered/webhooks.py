@@ -29,7 +29,7 @@ class WebhookPlugin(Struct, frozen=True):
     """MutatingAdmissionWebhook or ValidatingAdmissionWebhook (`k8s.io/apiserver/pkg/admission/plugin/webhook`)."""
 
     phase: Phase
-    leaves_trace = True
+    is_visible_in_log = True
     differs_by_minor = True
 
     @property

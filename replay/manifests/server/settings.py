@@ -77,10 +77,10 @@ class ServerSettings(Struct, frozen=True):
                 settings.append(PluginSettings(each.name, document, flags, path))
         says = self.flags is not None or any(each.configuration is not None for each in settings)
         return replace(
-            manifests.where(lambda each: each.kind not in off),
+            manifests.filtered(lambda each: each.kind not in off),
             builtin=tuple(settings),
             objects=self.objects,
-            says_plugins=says,
+            names_plugins=says,
             skips_reviews=is_enabled(SKIPPED_REVIEWS, version, self.gates),
         )
 

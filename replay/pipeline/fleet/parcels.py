@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from replay.audit.catalog import FLEET, Catalog, SegmentEntry, require_whole
+from replay.audit.catalog import FLEET, Catalog, SegmentEntry, require_complete
 from replay.audit.directory import portion, tables
 from replay.audit.part import StorePart
 from replay.errors import StoreError
@@ -138,7 +138,7 @@ class Parcels:
         if segments not in self._catalogs:
             self._catalogs[segments] = Catalog(segments=self.get(segments))
         catalog = portion(self._catalogs[segments], number)
-        require_whole(self._storage, catalog)
+        require_complete(self._storage, catalog)
         return StorePart(number, tables(self._storage, catalog, (number,)), self._temporary)
 
     def clear(self) -> None:

@@ -20,7 +20,7 @@ from replay.admission.decision import Decision, Denial, Verdict
 from replay.audit.answer import ObservedDenial, observe
 from replay.audit.ingest import Progress
 from replay.audit.store import Store
-from replay.compare.subject import Owners, RequestTarget, owning, workload
+from replay.compare.subject import Owners, RequestTarget, workload, workload_of_body
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from replay.kube.gvk import split_api_version
@@ -199,7 +199,7 @@ def _workload(row: dict[str, Any], body: JSON | None, owners: Owners) -> str:
     about = RequestTarget(
         row["namespace"], kind, row["resource"], row["subresource"], row["object_name"], row["api_group"], group
     )
-    return owning(body, about, owners)
+    return workload_of_body(body, about, owners)
 
 
 def _row(row: dict[str, Any], redactors: ObjectRedactors, workload: str) -> PastDecision:

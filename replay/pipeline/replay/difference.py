@@ -123,7 +123,7 @@ def _policies(manifests: ManifestSet) -> dict[_Name, tuple[object, ...]]:
     """The validating policies of a set in their order, each with its bindings."""
     return {
         (policy.name, policy.static): (policy, *(each for each in bindings if each.static is policy.static))
-        for policy, bindings in manifests.bound(ValidatingAdmissionPolicy)
+        for policy, bindings in manifests.bound_policies(ValidatingAdmissionPolicy)
     }
 
 

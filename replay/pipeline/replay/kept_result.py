@@ -155,7 +155,7 @@ class KeptResults(Struct, frozen=True):
         except (OSError, msgspec.MsgspecError):
             return None
         candidate = replace(
-            self.candidate, registrations=in_order((*self.candidate.where(_is_other).registrations, *policies))
+            self.candidate, registrations=in_order((*self.candidate.filtered(_is_other).registrations, *policies))
         )
         kept = self.with_candidate(candidate)
         alike = {

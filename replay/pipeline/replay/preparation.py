@@ -28,7 +28,7 @@ from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
 from replay.pipeline.shard import prepare
 from replay.reconstruct.cluster import key_of
-from replay.reconstruct.collection import WithUnseenDeletions, seen_objects, unseen_deletions
+from replay.reconstruct.collection import WithUnseenDeletions, listed_objects, unseen_deletions
 from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.server.default_class import ShownClass
@@ -134,7 +134,7 @@ def looked_up(
     # Objects of a kind that the snapshot lacks are left out. With them the snapshot would count as complete for the
     # kind.
     kinds = {key_of(obj)[1] for obj in job.snapshot}
-    objects = [obj for obj in seen_objects(collections, keys, builtin_discovery()) if key_of(obj)[1] in kinds]
+    objects = [obj for obj in listed_objects(collections, keys, builtin_discovery()) if key_of(obj)[1] in kinds]
     return replace(job, snapshot=(*job.snapshot, *objects)), WithUnseenDeletions(lookups, unseen)
 
 

@@ -166,5 +166,5 @@ def _mutating(manifests: ManifestSet) -> set[str]:
 
 def _shared_mutating(sets: Sets) -> set[str]:
     current, candidate = sets
-    shared = current.where(lambda each: each in candidate.registrations)
+    shared = current.filtered(lambda each: each in candidate.registrations)
     return _mutating(shared)

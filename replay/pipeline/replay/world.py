@@ -311,19 +311,19 @@ def _spread(stage: _Stage, first: Wave) -> None:
     keys = set(first.keys)
     walked = set[str]()
     owners: dict[str, list[OwnerChange]] = {}
-    owning = ownership.owner_uids
+    workload_of_body = ownership.owner_uids
     # An object is walked after its owners, because its walk reads how they differ.
     for depth in range(ownership.deepest + 1):
         now = frozenset(keys - walked - ownership.deeper(keys, depth))
         walked |= now
-        context = replace(first.context, owners=owners, owner_uids=owning)
+        context = replace(first.context, owners=owners, owner_uids=workload_of_body)
         changes = stage.run(Wave(now, context, first.divergence, ownership)).owners
         owners.update(changes)
         keys |= ownership.owned_by(changes)
     if stage.worker_pool.job.with_lines:
         # Only `--outcomes` shows what objects from before the log change.
         older = frozenset(str(row[0]) for row in stage.store.query("older").iter_rows())
-        context = replace(first.context, owners=owners, owner_uids=owning, differs_only_before_log=True)
+        context = replace(first.context, owners=owners, owner_uids=workload_of_body, differs_only_before_log=True)
         stage.run(Wave(older - walked, context, first.divergence, ownership))
 
 

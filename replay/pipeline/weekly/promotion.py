@@ -82,7 +82,7 @@ def planned_policies(manifests: Manifests) -> Iterator[_PlannedPolicy]:
 
 def _on_trial(manifests: ManifestSet) -> Iterator[tuple[str, tuple[ValidatingAdmissionPolicy, str]]]:
     """Yield policies without a denying binding, with their present effect."""
-    for policy, bindings in manifests.bound(ValidatingAdmissionPolicy):
+    for policy, bindings in manifests.bound_policies(ValidatingAdmissionPolicy):
         actions = {action for binding in bindings for action in binding.validation_actions}
         if actions and "Deny" not in actions:
             words = {"Warn": "warns", "Audit": "audits"}

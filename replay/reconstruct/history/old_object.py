@@ -23,7 +23,7 @@ from replay.reconstruct.history.derived import FINALIZERS, MICROSECONDS, scale_o
 from replay.reconstruct.history.effect import EffectKind, is_gone
 from replay.reconstruct.history.eviction import possibly_evicted
 from replay.reconstruct.history.history import NOT_FOUND, History
-from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, form_of, made_by, touched
+from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, form_of, made_parts, touched
 from replay.reconstruct.patch.result import after_patch, shown_form
 from replay.reconstruct.record.body import BodyShape, revision, revision_of
 from replay.reconstruct.record.exchange import Exchange
@@ -167,7 +167,7 @@ class OldObjects(Struct, frozen=True):
         """
         after = exchange.response.json
         if changed and self.trusted and _answers_with_removed_object(exchange):
-            return _patched_away(exchange, last, changed)
+            return _object_removed_by_patch(exchange, last, changed)
         # Every write may change these fields, so they are no evidence against the state.
         ignored = (*_WRITTEN_BY_ALL, *(hole.path for hole in last.holes))
         is_whole = changed is None or agrees(last.value, after, (*changed, *ignored))
@@ -305,13 +305,13 @@ def _with_defaults(exchange: Exchange, old: JSON) -> JSON:
 def _unpatched_part(after: JSON, changed: list[FieldPath]) -> Known | Missing:
     """Return what a response shows of the old object, given the paths that a patch changed."""
     reason = "a patch changed it, and the log does not show the value before"
-    holes = [Hole(path, reason, RECORD_RESPONSES) for path in (*made_by(changed, after), *_WRITTEN_BY_ALL)]
+    holes = [Hole(path, reason, RECORD_RESPONSES) for path in (*made_parts(changed, after), *_WRITTEN_BY_ALL)]
     if any(not hole.path for hole in holes):
         return _gap()
     return Known(after, Basis.RECONSTRUCTED, tuple(holes))
 
 
-def _patched_away(exchange: Exchange, last: Known, changed: list[FieldPath]) -> Known | None:
+def _object_removed_by_patch(exchange: Exchange, last: Known, changed: list[FieldPath]) -> Known | None:
     """Return the object that a patch found and removed, None if the history does not fit.
 
     The object was being deleted, without finalizers or grace period left. That is the `last` state of the history, or a

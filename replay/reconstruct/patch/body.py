@@ -97,7 +97,7 @@ def _above_list(path: FieldPath) -> FieldPath:
     return path
 
 
-def made_by(paths: list[FieldPath], after: JSON) -> list[FieldPath]:
+def made_parts(paths: list[FieldPath], after: JSON) -> list[FieldPath]:
     """Return the outermost parts of an object that consist only of touched paths.
 
     A patch may have created them as a whole.

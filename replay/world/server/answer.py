@@ -128,11 +128,11 @@ def subresource_done(step: WorldStep, state: State) -> ServerAnswer:
         return ServerAnswer(result, step.state_after_write(left))
     if step.record.subresource == "binding":
         touched = state.touched if isinstance(state, DeferredObject) else None
-        return ServerAnswer(result, DeferredObject(lambda: _bound(step, object_in(step, state)), touched))
+        return ServerAnswer(result, DeferredObject(lambda: _bound_pod(step, object_in(step, state)), touched))
     return ServerAnswer(
         result, Missing("", f"a request changed its {step.record.subresource}, and the log does not show the result")
     )
 
 
-def _bound(step: WorldStep, here: Known | Missing) -> Known | Missing:
+def _bound_pod(step: WorldStep, here: Known | Missing) -> Known | Missing:
     return here if isinstance(here, Missing) else after_binding(here, step.exchange, None)

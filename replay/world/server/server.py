@@ -82,7 +82,7 @@ class Server:
         else:
             yield from self._update(step, object_in(step, state))
 
-    def meets_alike(self, record: RequestRecord, state: State) -> bool:
+    def decides_alike(self, record: RequestRecord, state: State) -> bool:
         """Return whether no candidate policy and no API rule reads a place where the object differs from the log."""
         if not isinstance(state, DeferredObject) or state.touched is None:
             return False
@@ -97,7 +97,7 @@ class Server:
         is_write = step.record.verb in ("update", "patch", "delete") and step.logged.cause == Cause.SUCCEEDS
         if step.precedes_apply or may_apply(step.record):  # field owners may differ although the content is the same
             return False
-        return is_known and is_write and not step.lookups_differ and self.meets_alike(step.record, state)
+        return is_known and is_write and not step.lookups_differ and self.decides_alike(step.record, state)
 
     def _alike(self, step: WorldStep, state: DeferredObject) -> ServerAnswer:
         isolated_end, record = step.isolated_end, step.record

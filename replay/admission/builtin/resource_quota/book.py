@@ -83,7 +83,7 @@ class QuotaBook:
             self.put(namespace, name, counted._replace(is_certain=False))
         self.recount(namespace, counted.resource)
 
-    def miss(self, uid: str) -> None:
+    def note_absent(self, uid: str) -> None:
         """Note that the set lacks an object of the log. Objects that it owns are not created either."""
         if uid:
             self.absent.add(uid)
