@@ -99,6 +99,10 @@ LOOPS = "object.spec.a.all(a, object.spec.b.all(b, object.spec.c.all(c, object.s
 CASES: dict[str, tuple[list[Any], list[str]]] = {
     "nothing to say": (policy(), []),
     "an atomic list in an item of a list": (applying(CAPABILITIES), [catalogue.ATOMIC_FIELD]),
+    "an atomic list, in any version": (
+        applying("Object{spec: Object.spec{tolerations: [Object.spec.tolerations{key: 'a'}]}}", {"apiVersions": ["*"]}),
+        [catalogue.ATOMIC_FIELD],
+    ),
     "a list of names": (applying("Object{metadata: Object.metadata{finalizers: ['a/b']}}"), []),
     "a map": (applying("Object{metadata: Object.metadata{labels: {'a': 'b'}}}"), []),
     "an atomic struct": (

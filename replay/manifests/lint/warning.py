@@ -11,7 +11,7 @@ from msgspec import Struct
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.discovery import APIResource, Discovery
-from replay.kube.gvk import GroupVersionResource
+from replay.kube.gvk import GroupResource, GroupVersionResource
 from replay.kube.schema import Schemas
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.loader import LoadedObject
@@ -38,13 +38,21 @@ def rules_of(loaded: LoadedObject) -> list[JSON]:
 
 
 def named_resources(loaded: LoadedObject, discovery: Discovery) -> Iterator[tuple[APIResource | None, str]]:
-    """Yield each resource of the rules with its subresource. The resource is None for a wildcard or if unknown."""
+    """Yield each resource of the rules with its subresource. The resource is None for a wildcard or if unknown.
+
+    Any version stands for all that the server has.
+    """
     for rule in rules_of(loaded):
         for group in rule.get("apiGroups") or ():
             for version in rule.get("apiVersions") or ():
                 for entry in rule.get("resources") or ():
                     resource, _, subresource = entry.partition("/")
-                    yield discovery.resource(GroupVersionResource(group, version, resource)), subresource
+                    if version != "*":
+                        yield discovery.resource(GroupVersionResource(group, version, resource)), subresource
+                        continue
+                    wanted = GroupResource(group, resource)
+                    versions = [each for each in discovery if each.resource.group_resource == wanted]
+                    yield from ((each, subresource) for each in versions or (None,))
 
 
 _SILENCE = re.compile(r"#\s*replay:\s*silence\s+([a-z-]+(?:\s*,\s*[a-z-]+)*)")
