@@ -24,6 +24,7 @@ from replay.audit.engine import literal
 from replay.audit.event import RequestRecord, annotations_from_json
 from replay.json import decode_json
 from replay.kcp.annotation import OWN_PREFIXES
+from replay.kube.denial import DENIAL
 from replay.kube.engine_policy import named_by
 
 
@@ -264,15 +265,6 @@ _FOREIGN = (
     "k8s.io/",
 )
 
-_DENIAL = re.compile(
-    r"(?:(?:ValidatingAdmissionPolicy|policy) ['\"](?P<policy>[^'\"]*)['\"]"
-    r"(?: with binding '(?P<binding>[^']*)')? denied request: (?P<message>.*)"
-    r'|(?:admission webhook|failed calling webhook|failed calling admission webhook) "(?P<webhook>[^"]*)"'
-    r"(?: denied the request(?:: (?P<said>.*)| without explanation)|(?: failed)?: (?P<failure>.*)))",
-    re.DOTALL,
-)
-"""Pattern of the server's own wording, which is the first match in a message. Later text is of a policy or webhook."""
-
 
 class ObservedDenial(Struct, frozen=True):
     """The denial that the client saw. `policy` is the name of a policy or a webhook. `binding` is empty for a webhook."""
@@ -338,7 +330,7 @@ NOTHING_OBSERVED = Observed()
 
 def observed_denial(status_message: str) -> ObservedDenial | None:
     """Return the denial in a response message, or None."""
-    match = _DENIAL.search(status_message)
+    match = DENIAL.search(status_message)
     if match is None:
         return None
     if match["policy"] is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -20,10 +19,7 @@ from replay.compare.result import SetFacts
 from replay.compare.scan import Scan
 from replay.compare.summary import Gap
 from replay.compare.tally import Tally
-
-_WARNING = re.compile(
-    r"Validation failed for ValidatingAdmissionPolicy '([^']*)' with binding '[^']*': (.*)", re.DOTALL
-)
+from replay.kube.denial import policy_warning
 
 
 class EffectSide(StrEnum):
@@ -136,8 +132,8 @@ def effects_of(decision: Decision) -> Iterator[PolicyEffect]:
         messages.setdefault((EffectAction.DENY, denial.policy), denial.message)
     for warning in decision.warnings:
         # apiserver (validating dispatcher) names the policy of a warning in its text alone.
-        if match := _WARNING.fullmatch(warning):
-            messages.setdefault((EffectAction.WARN, match[1]), match[2])
+        if said := policy_warning(warning):
+            messages.setdefault((EffectAction.WARN, said.policy), said.message)
     if text := decision.audit_annotations.get(VALIDATION_FAILURE):
         for entry in orjson.loads(text):
             messages.setdefault((EffectAction.AUDIT, entry["policy"]), entry["message"])

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +30,7 @@ from replay.compare.policy_pairs import (
 from replay.errors import ReplayError, reason_of
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy
+from replay.kube.denial import without_webhook
 from replay.kube.discovery import builtin_discovery
 from replay.kube.engine_policy import ENGINES, engine_policies, engine_with, function_of, is_of_engine, policy_names
 from replay.manifests.engine_object import TwoSources, engine_documents
@@ -163,9 +163,6 @@ def _witness(value: Mapping[str, Any], message: str) -> DifferingRequest:
     return DifferingRequest(value["auditID"], f"{value['operation']} {kind} {name} by {value['user']}", message)
 
 
-_DENIED_BY: Final = re.compile(r'admission webhook "[^"]*" denied the request: ')
-
-
 def compare_sources(
     path: Path, scenario: Scenario, cases: Sequence[Path], options: Options, progress: Progress
 ) -> SourceComparison:
@@ -218,7 +215,7 @@ def _of_line(value: Mapping[str, Any]) -> SourceAnswers:
 
 def _messages(denials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the client's messages. All denials of one webhook share a message."""
-    return tuple(dict.fromkeys(_DENIED_BY.sub("", str(each["message"]), count=1) for each in denials))
+    return tuple(dict.fromkeys(without_webhook(str(each["message"])) for each in denials))
 
 
 def _of_cases(sources: TwoSources, cases: Sequence[Path], cluster: Sequence[JSON]) -> Iterator[SourceAnswers]:

@@ -15,6 +15,7 @@ from replay.audit.answer import RefusalPhase, wording_of
 from replay.audit.event import RequestRecord, annotations_from_json
 from replay.kcp.annotation import OWN_PREFIXES
 from replay.kube.attributes import Missing
+from replay.kube.denial import MUTATING_DENIAL, VALIDATING_DENIAL, WEBHOOK_DENIAL
 from replay.kube.engine_policy import is_validating
 from replay.reconstruct.collection import is_pending
 from replay.reconstruct.history.effect import UNRESOLVED, UNTYPED, VERSION_NAMED
@@ -28,10 +29,6 @@ from replay.reconstruct.request import Reached
 MUTATION = "mutation.webhook.admission.k8s.io/"
 VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 _OF_VALIDATION = (VALIDATION_FAILURE, "apiserver.latency.k8s.io/validating-webhook")
-_POLICY_DENIAL = re.compile(r"ValidatingAdmissionPolicy '[^']+' (?:with binding '[^']+' )?denied request: ")
-_WEBHOOK_DENIAL = re.compile(r'admission webhook "([^"]*)" denied the request')
-_MUTATING_POLICY_DENIAL = re.compile(r"^policy (?:'[^']+' with binding '[^']+'|\"[^\"]+\") denied request: ")
-"""Message of `plugin/policy/generic.PolicyError`, which the mutating dispatcher returns unchanged."""
 _ESCALATION = re.compile(
     r"is attempting to grant RBAC permissions not currently held|must have cluster-admin privileges to use the aggregationRule"
 )
@@ -79,9 +76,9 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
     annotations = annotations_from_json(record.annotations)
     if annotations.get("authorization.k8s.io/decision") == "forbid":
         return RequestProgress(Reached.FAILED_BEFORE, "the authorizer denied it")
-    if _POLICY_DENIAL.search(record.status_message):
+    if VALIDATING_DENIAL.search(record.status_message):
         return RequestProgress(Reached.VALIDATION, "a validating policy denied it")
-    if _MUTATING_POLICY_DENIAL.search(record.status_message):
+    if MUTATING_DENIAL.search(record.status_message):
         return RequestProgress(Reached.VALIDATION, "a mutating policy denied it")
     # The validating phase writes these annotations itself, so they prove that it ran, however the request ended.
     if _is_annotated_by_validation(annotations, is_shard=bool(record.workspace)):
@@ -125,7 +122,7 @@ def _by_message(  # noqa: PLR0911 - one return per message
         return RequestProgress(Reached.FAILED_BEFORE, "the applied object does not match the schema of its kind")
     if code == 404 and message.startswith('namespaces "'):
         return RequestProgress(Reached.FAILED_BEFORE, NAMESPACE_ABSENT)
-    if (denied := _WEBHOOK_DENIAL.match(message)) and is_validating(denied[1]):
+    if (denied := WEBHOOK_DENIAL.match(message)) and is_validating(denied[1]):
         return RequestProgress(Reached.VALIDATION, f"the validating webhook {denied[1]} denied it")
     if "admission webhook" in message:
         return RequestProgress(
@@ -150,7 +147,7 @@ def reached_mutation(record: RequestRecord) -> bool:
 
 def is_denied_by_policy(record: RequestRecord) -> bool:
     """Return whether a validating policy refused a request. Later plugins then do not run."""
-    return _POLICY_DENIAL.search(record.status_message) is not None
+    return VALIDATING_DENIAL.search(record.status_message) is not None
 
 
 def _by_code(  # noqa: PLR0911 - one return per code

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from replay.admission.builtin.resource_quota.book import CountedObject, QuotaBook
 from replay.admission.builtin.resource_quota.plugin import RESOURCE_QUOTA
+from replay.admission.ordered.registry import counts_requests
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import Discovery
@@ -56,7 +57,7 @@ def _time(text: str) -> int:
 def assumptions(sets: Sequence[ManifestSet], cluster: Cluster) -> Iterator[str]:
     """Yield assumptions about usage, one sentence each."""
     new = sorted({"/".join(name) for manifests in sets for name, _ in _new_quotas(manifests, cluster)})
-    if any(each.name in ("ResourceQuota", "EventRateLimit") for manifests in sets for each in manifests.builtin):
+    if counts_requests(sets):
         yield (
             "quotas and rate limits are followed in the order of admission; retries that a refusal would cause are not added"
         )

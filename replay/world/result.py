@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
@@ -13,12 +12,9 @@ from msgspec import Struct
 from replay.admission.decision import Denial
 from replay.audit.answer import denied_by
 from replay.audit.event import RequestRecord
+from replay.kube.denial import deniers
 from replay.world.controller import Retry
 
-_DENIED = re.compile(
-    r"(?:ValidatingAdmissionPolicy|MutatingAdmissionPolicy|policy) '([^']+)' (?:with binding '([^']+)' )?denied request: "
-    r"|admission webhook \"([^\"]+)\" denied the request"
-)
 _ERRORS_FROM = 400
 
 
@@ -94,7 +90,7 @@ def result_of(code: int, message: str, reason: str, resource: str = "") -> Reque
     if code < _ERRORS_FROM:
         return _success(code)
     # A policy or webhook chooses the code of its denial, so the text decides before the code.
-    if _DENIED.search(message) or denied_by(message, resource):
+    if deniers(message) or denied_by(message, resource):
         return RequestEnd(Cause.DENIED, code)
     # The code 409 stands both for an existing object and for a conflict of versions.
     if code == EXISTS.code:
@@ -110,8 +106,7 @@ def _success(code: int) -> RequestEnd:
 
 def refusers(record: RequestRecord) -> frozenset[str]:
     """Return the names of the policy and binding, or of the webhook, that refused a request of the log."""
-    match = _DENIED.search(record.status_message)
-    return frozenset(name for name in match.groups() if name) if match is not None else frozenset()
+    return frozenset(deniers(record.status_message))
 
 
 class IsolatedEnd(Struct, frozen=True, array_like=True):

@@ -26,6 +26,7 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicyBinding,
 )
 from replay.kube.attributes import Missing
+from replay.kube.denial import PolicyWarning
 
 # Audit annotations of validating policies (`policy/validating/dispatcher.go`).
 
@@ -218,8 +219,7 @@ class OutcomeCollector(Struct, eq=False):
                 failure = ValidationFailure(decision.message, binding.policy_name, binding.name, index, actions)
                 self._failures.append(failure)
             elif action == "Warn" and not decision.unknown:
-                where = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
-                self._warnings.append(f"Validation failed for {where}: {decision.message}")
+                self._warnings.append(PolicyWarning(policy.name, binding.name, decision.message).text)
 
     def _deny(self, policy: _Policy, binding: _Binding | None, decision: PolicyDecision, index: int | None) -> None:
         """Record a denial of the request."""

@@ -19,6 +19,7 @@ from replay.kcp.annotation import shown_to_webhook
 from replay.kube.admission_request import unknown_part
 from replay.kube.admissionregistration import Phase, Webhook
 from replay.kube.attributes import Attributes, Missing
+from replay.kube.denial import webhook_denial
 
 CALL_ANNOTATIONS: Final = ("mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/")
 """Prefixes of the audit annotations that the server writes about each call of a mutating webhook."""
@@ -131,14 +132,12 @@ def partial_request(attributes: Attributes) -> dict[str, JSON]:
 
 
 def refusals(invocation: WebhookInvocation, answer: WebhookAnswer) -> list[Denial]:
-    """Return the denials of a webhook that refuses a request, one for each refusing engine policy (`ToStatusErr`).
+    """Return the denials of a webhook that refuses a request, one for each refusing engine policy.
 
     All of them have the one message that the client sees.
     """
     name, status = invocation.hook.webhook.name, answer.status
-    explanation = status.get("message") or status.get("reason")
-    denied_by = f"admission webhook {quote(name)} denied the request"
-    message = f"{denied_by}: {explanation}" if explanation else f"{denied_by} without explanation"
+    message = webhook_denial(name, status.get("message") or status.get("reason"))
     code = status.get("code")
     # The server answers a refusal with 400 at least.
     code = code if isinstance(code, int) and code >= 400 else 400

@@ -10,7 +10,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.custom_schema import is_definition
 from replay.kube.discovery import builtin_discovery
-from replay.manifests.admission_configuration import DEFAULT_PLUGINS, LoadedConfiguration
+from replay.manifests.admission_configuration import LoadedConfiguration
 from replay.manifests.api_object import RESERVED, LoadedApi
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.lint import catalogue
@@ -19,6 +19,7 @@ from replay.manifests.lint.match import lint_match
 from replay.manifests.lint.warning import LintContext, SilenceableWarning, silenced_names, warned
 from replay.manifests.lint.webhook import lint_own_namespace, lint_webhooks
 from replay.manifests.loader import LoadedDirectory, LoadedObject
+from replay.manifests.plugin import ALL_PLUGINS
 from replay.manifests.read.documents import Unreadable, read_file
 from replay.manifests.read.node import Mapping, Position, Scalar
 from replay.manifests.served import NO_GATES, Gates
@@ -26,25 +27,7 @@ from replay.manifests.static_rule import STATIC_SUFFIX
 
 # Warnings about entries of an AdmissionConfiguration file that have no effect.
 
-_OTHER_PLUGINS = frozenset(
-    [
-        "AlwaysAdmit",
-        "AlwaysDeny",
-        "AlwaysPullImages",
-        "DenyServiceExternalIPs",
-        "EventRateLimit",
-        "ExtendedResourceToleration",
-        "ImagePolicyWebhook",
-        "LimitPodHardAntiAffinityTopology",
-        "NamespaceAutoProvision",
-        "NamespaceExists",
-        "NodeRestriction",
-        "OwnerReferencesPermissionEnforcement",
-        "PodNodeSelector",
-        "PodTolerationRestriction",
-    ]
-)
-"""Plugins that are off by default."""
+_PLUGINS = frozenset(each.name for each in ALL_PLUGINS)
 _NEXT_DOCUMENT = re.compile(rb"^(?:---|\.\.\.)(?=[\s]|\Z)", re.MULTILINE)
 
 
@@ -63,7 +46,7 @@ def _lint_configuration(configuration: LoadedConfiguration) -> Iterator[Silencea
 def _messages(configuration: LoadedConfiguration, data: bytes) -> Iterator[tuple[str, str, Position]]:
     names: set[str] = set()
     for entry in configuration.entries:
-        if entry.name not in DEFAULT_PLUGINS and entry.name not in _OTHER_PLUGINS:
+        if entry.name not in _PLUGINS:
             yield catalogue.UNKNOWN_PLUGIN, f"no plugin `{entry.name}` is known; the entry does nothing", entry.position
         if entry.name in names:
             yield catalogue.PLUGIN_TWICE, f"`{entry.name}` is configured above; this entry does nothing", entry.position

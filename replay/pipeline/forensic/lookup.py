@@ -5,7 +5,7 @@ They come from the log or, where it shows none, from a replay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, tzinfo
 from fnmatch import fnmatchcase
 from functools import partial
@@ -23,6 +23,7 @@ from replay.audit.store import Store
 from replay.compare.subject import Owners, RequestTarget, workload, workload_of_body
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+from replay.kube.denial import PolicyWarning, policy_warning
 from replay.kube.gvk import split_api_version
 from replay.kube.redact import ObjectRedactors
 from replay.manifests.plugin import ALL_PLUGINS
@@ -329,7 +330,7 @@ class _Lookup(Struct, frozen=True):
     def _warned(self, request: ReplayRequest, decision: Decision) -> Iterator[PastDecision]:
         """Yield the warnings. The server's text names policy and binding; warnings of PodSecurity name neither."""
         for warning in decision.warnings:
-            policy, binding = _of_warning(warning)
+            policy, binding, _ = policy_warning(warning) or PolicyWarning("", "", "")
             row = self._row(request, "warn", policy or PodSecurity.name, binding, warning)
             yield row if policy else replace(row, plugin="builtin")
 
@@ -380,12 +381,3 @@ def _warning(manifests: ManifestSet) -> ManifestSet:
         builtin=tuple(each for each in manifests.builtin if each.name == PodSecurity.name),
         objects=manifests.objects,
     )
-
-
-def _of_warning(text: str) -> Sequence[str]:
-    """Return policy and binding of a warning.
-
-    It has the form `Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': ...`.
-    """
-    parts = text.split("'", 4)
-    return (parts[1], parts[3]) if len(parts) == 5 else ("", "")

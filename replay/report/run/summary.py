@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
 from replay.compare.summary import decided
+from replay.kube.denial import without_webhook
 from replay.report.authorization.changes import authorization_verdict
 from replay.report.render.document import (
     Align,
@@ -56,7 +57,6 @@ TITLE = "Impact of the candidate"
 _MESSAGE = 36
 """Characters of a message in a table of the first screen, in which a row is one line of 100 columns."""
 _POLICY = 36
-_OF_WEBHOOK = " denied the request: "
 _WORKLOAD = 44
 _ON_PAGE = 300
 """Characters of a cell on a page, which wraps them."""
@@ -211,7 +211,7 @@ def _policies(result: RunResult, denied: CellItems, *, on_page: bool) -> Section
         [
             cut(group.label, _ON_PAGE if on_page else _POLICY),
             *map(number, (group.requests, group.sole, group.consequences)),
-            cut(_reason(common_message(result, group.label)), _ON_PAGE if on_page else _MESSAGE),
+            cut(without_webhook(common_message(result, group.label)).strip(), _ON_PAGE if on_page else _MESSAGE),
         ]
         for group in groups[:MOST_POLICIES]
     ]
@@ -224,12 +224,6 @@ def _policies(result: RunResult, denied: CellItems, *, on_page: bool) -> Section
         (Table("first-policies-table", "", columns, rows, is_one_line=not on_page),),
         Tone.BAD,
     )
-
-
-def _reason(message: str) -> str:
-    """Return what a webhook says, without the words of the API server before it."""
-    _, separator, reason = message.partition(_OF_WEBHOOK)
-    return reason.strip() if separator and message.startswith("admission webhook ") else message
 
 
 def _workloads(denied: CellItems, most: int, *, on_page: bool) -> Section | None:
