@@ -126,7 +126,7 @@ class StorePart(Struct, frozen=True):
 
         A `deletecollection` and a request without a name are alone in their lists.
         """
-        return (records for _, records in _by_object(self._rows(predicate)))
+        return (records for _, records in _records_by_object(self._rows(predicate)))
 
     def selection(
         self, predicate: RowPredicate, within: RowPredicate | None = None, *, only_failed: bool
@@ -152,7 +152,7 @@ class StorePart(Struct, frozen=True):
         counted = frame if dropped.is_empty() else frame.join(dropped, on="row_id", how="anti")
         written = counted.with_columns(pl.lit(value=True).alias("selected"))
         since = pl.col("seq").min().over("identity")
-        yield from _by_object(keyed_records(written.sort(since, "identity", "seq", "audit_id")))
+        yield from _records_by_object(keyed_records(written.sort(since, "identity", "seq", "audit_id")))
 
     def bare_records(self, rows: pl.DataFrame) -> Iterator[RequestRecord]:
         """Yield the records of rows (`row_id`, `selected`), in their order, without bodies.
@@ -220,7 +220,7 @@ class PartSelection(NamedTuple):
     def objects(self) -> Iterator[list[RequestRecord]]:
         """Yield the selected requests with the histories of their objects, as `StorePart.objects` reads them."""
         rows = self.rows.filter(~pl.col("is_other"))
-        return map(itemgetter(1), _by_object(self.part.keyed_records(rows)))
+        return map(itemgetter(1), _records_by_object(self.part.keyed_records(rows)))
 
     def others(self) -> Iterator[RequestRecord]:
         """Yield the other requests, as `StorePart.bare_records` reads them."""
@@ -258,7 +258,7 @@ def _among(chosen: pl.DataFrame) -> pl.Expr:
     return pl.col("row_id").is_in(chosen["row_id"].implode())
 
 
-def _by_object(rows: Iterable[KeyedRecords]) -> Iterator[tuple[int, list[RequestRecord]]]:
+def _records_by_object(rows: Iterable[KeyedRecords]) -> Iterator[tuple[int, list[RequestRecord]]]:
     """Yield the records of each object, which are adjacent: the object's hash and a list."""
     identity: int | None = None
     of_object: list[RequestRecord] = []

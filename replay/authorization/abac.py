@@ -95,7 +95,7 @@ def _policy(line: bytes) -> ABACPolicy:
             _require_types(spec, "Policy.spec.", _TEXTS)
         elif spec is not None and not (isinstance(spec, Scalar) and spec.value is None):
             raise PolicyFileError(_mismatch(json_type(spec), "Policy.spec", "v1beta1.PolicySpec"))
-        return _of_v1beta1(value.get("spec") or {})
+        return _v1beta1_policy(value.get("spec") or {})
     if told != ("", ""):
         raise PolicyFileError(f'no kind "{told[1]}" is registered for version "{told[0]}"')
     _require_types(node, "Policy.", _TEXTS_WITHOUT_VERSION)
@@ -116,7 +116,7 @@ def _mismatch(found: str, field: str, go_type: str) -> str:
     return f"json: cannot unmarshal {found} into Go struct field {field} of type {go_type}"
 
 
-def _of_v1beta1(spec: JSON) -> ABACPolicy:
+def _v1beta1_policy(spec: JSON) -> ABACPolicy:
     """Return a `v1beta1` policy. The user or group `*` becomes `system:authenticated`.
 
     See `Convert_v1beta1_Policy_To_abac_Policy`.

@@ -144,7 +144,7 @@ def new_access(current: Iterable[JSON], candidate: Iterable[JSON], *, is_whole: 
         ]
         # `own` covers these too. Dropping them first saves comparisons.
         had = {permission for each in old for rule in each.rules or () for permission in permissions_of(rule)}
-        granted = _by_permission(bound)
+        granted = _bindings_by_permission(bound)
         own = before.rules(subject, namespace)
         if permissions := uncovered(own, (each for each in granted if each not in had)):
             sources = tuple(dict.fromkeys(source for each in permissions for source in granted[each]))
@@ -199,7 +199,7 @@ def _applying(rules: Sequence[PolicyRule], namespace: str) -> Iterator[PolicyRul
         yield {**rule, "nonResourceURLs": []} if namespace and rule.get("nonResourceURLs") else rule
 
 
-def _by_permission(bound: Iterable[_Bound]) -> dict[Permission, list[str]]:
+def _bindings_by_permission(bound: Iterable[_Bound]) -> dict[Permission, list[str]]:
     """Return the granted permissions, each with its bindings."""
     sources: dict[Permission, list[str]] = defaultdict(list)
     for each in bound:

@@ -85,7 +85,7 @@ class AttributesMaker:
             partial(value, request.missing, "object"),
             partial(old, request.missing, "oldObject"),
             partial(namespace_object, request.missing, "namespaceObject"),
-            _of_request(request),
+            _request_attributes(request),
         )
         validated = (
             self._stated(case, attributes) if request.validated_object is not UNSTATED else self._validated(attributes)
@@ -230,7 +230,7 @@ def partial(value: JSON, missing: tuple[Missing, ...], root: str, name: str = ""
     return attribute(Known(value, Basis.RECORDED, tuple(holes)), name) if holes and value is not None else value
 
 
-def _of_request(request: CaseRequest) -> tuple[Missing, ...]:
+def _request_attributes(request: CaseRequest) -> tuple[Missing, ...]:
     return tuple(each for each in request.missing if is_part(each.path, "request"))
 
 

@@ -81,13 +81,13 @@ class ResultCache:
 def _content(request: Mapping[str, JSON], paths: Paths) -> bytes | None:
     """Return the values at the paths as unique bytes, or None if a value is unknown or not JSON."""
     try:
-        content = orjson.dumps([_at(request, path) for path in paths])
+        content = orjson.dumps([_value_at(request, path) for path in paths])
     except TypeError:
         return None
     return content if len(content) <= _DIGEST else hashlib.blake2b(content, digest_size=_DIGEST).digest()
 
 
-def _at(value: Any, path: Sequence[str]) -> Any:
+def _value_at(value: Any, path: Sequence[str]) -> Any:
     for name in path:
         if type(value) is not dict:
             return value if type(value) is Missing else _ABSENT

@@ -160,10 +160,12 @@ class CELTemplate:
 
     def _outcomes(self) -> AlikeOutcomes[tuple[CELViolation, ...]]:
         validator = self._validator
-        return AlikeOutcomes(_of_request(validator.footprint_without_messages), _of_request(validator.footprint))
+        return AlikeOutcomes(
+            _request_footprint(validator.footprint_without_messages), _request_footprint(validator.footprint)
+        )
 
 
-def _of_request(footprint: frozenset[str]) -> frozenset[str]:
+def _request_footprint(footprint: frozenset[str]) -> frozenset[str]:
     """Return the part of a footprint outside of the constraint, which never changes."""
     return frozenset(path for path in footprint if root_of(path) != "params")
 

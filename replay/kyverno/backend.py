@@ -128,7 +128,7 @@ class KyvernoBackend:
             return WebhookAnswer(allowed=True)
         parts = self._kyverno.texts.of([policy for policy, _ in deciding]).known_parts(request)
         if not isinstance(parts, Missing):
-            answer = self._by_rules(webhook, phase, {**request, **parts})
+            answer = self._answer_by_rules(webhook, phase, {**request, **parts})
             return None if answer.patch else answer
         if phase == "mutating":  # each policy changes what the next one sees
             return WebhookAnswer(unknown=tuple((name, parts) for _, names in deciding for name in names))
@@ -151,11 +151,11 @@ class KyvernoBackend:
                 known.append(policy)
         if not known:
             return WebhookAnswer(unknown=tuple(unknown))
-        answer = self._by_rules(webhook, "validating", {**request, **shown}, known)
+        answer = self._answer_by_rules(webhook, "validating", {**request, **shown}, known)
         return replace(answer, unknown=(*answer.unknown, *unknown))
 
     def _answered(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer | Missing:
-        decide = self._by_rules if _is_of_rules(webhook) else self._by_cel
+        decide = self._answer_by_rules if _is_of_rules(webhook) else self._answer_by_cel
         answer = self._unless_excluded(request, lambda: decide(webhook, phase, request))
         if answer is None:
             return Missing("webhook", "the policies are not known")
@@ -249,7 +249,7 @@ class KyvernoBackend:
         whole, policies = self._kyverno.rules(self._discovery), self._kyverno.behind(self._discovery, _path(webhook))
         return whole.for_policies(replace(whole.engine, cluster=self._cluster), self._cluster.namespace, policies)
 
-    def _by_rules(
+    def _answer_by_rules(
         self,
         webhook: Webhook,
         phase: Phase,
@@ -262,7 +262,7 @@ class KyvernoBackend:
             rules = rules.for_policies(rules.engine, rules.namespaces, policies)
         return _answer_of_rules(rules.mutate(made) if phase == "mutating" else rules.validate(made))
 
-    def _by_cel(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer:
+    def _answer_by_cel(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer:
         policies, namespace = self._cel_policies(webhook, request)
         asked = CELWebhook(policies, self._reader, self._patchers)
         cel_request = self._cel_request(request)

@@ -61,7 +61,7 @@ class BackgroundScan:
         place = (str(metadata.get(key) or "") for key in ("namespace", "name"))
         if self._kyverno.configuration.is_filtered(served.kind, "", *place):
             return []
-        return [*self._by_rules(obj, served), *self._by_cel(obj, served)]
+        return [*self._results_of_rules(obj, served), *self._results_of_cel(obj, served)]
 
     def _request(self, obj: JSON, served: APIResource) -> dict[str, Any]:
         metadata = as_map(obj.get("metadata"))
@@ -75,7 +75,7 @@ class BackgroundScan:
             "userInfo": {},
         }
 
-    def _by_rules(self, obj: JSON, served: APIResource) -> Iterator[Reported]:
+    def _results_of_rules(self, obj: JSON, served: APIResource) -> Iterator[Reported]:
         kyverno, namespace = self._kyverno, str(as_map(obj.get("metadata")).get("namespace") or "")
         for policy in self._policies:
             shown = self._request(obj, served)
@@ -96,7 +96,7 @@ class BackgroundScan:
                 if answer.status in (FAIL, ERROR):
                     yield Reported(rule_name(policy, answer.name), answer.message, answer.status == ERROR)
 
-    def _by_cel(self, obj: JSON, served: APIResource) -> Iterator[Reported]:
+    def _results_of_cel(self, obj: JSON, served: APIResource) -> Iterator[Reported]:
         shown = self._request(obj, served)
         namespace = shown["namespace"]
         found = self._lister.get(_NAMESPACE, "", namespace) if namespace else None

@@ -108,8 +108,8 @@ class _Decider:
             line["synthetic"] = True
         try:
             if self._webhook is not None:
-                line |= self._by_rules(self._webhook, case)
-            by_cel = self._by_cel(case)
+                line |= self._results_of_rules(self._webhook, case)
+            by_cel = self._results_of_cel(case)
             generate = [*line.get("generate", ()), *by_cel.get("generate", ())]
             line |= by_cel | ({"generate": generate} if generate else {})
         except UndeterminedError as error:
@@ -120,7 +120,7 @@ class _Decider:
             return {"id": case.id, "undetermined": ["a policy or object is nested too deep"]}
         return line
 
-    def _by_rules(self, webhook: RuleWebhook, case: PhaseRequests) -> dict[str, JSON]:
+    def _results_of_rules(self, webhook: RuleWebhook, case: PhaseRequests) -> dict[str, JSON]:
         phases: dict[str, JSON] = {}
         if case.mutating is not None:
             asked = self._policies_for(webhook, case.mutating, "mutate", "verifyImages")
@@ -145,7 +145,7 @@ class _Decider:
             texts = {"rule": each.rule, "effect": each.work, "error": each.error, "undetermined": each.unknown}
             yield {"policy": each.policy.name} | {name: text for name, text in texts.items() if text}
 
-    def _by_cel(self, case: PhaseRequests) -> dict[str, JSON]:
+    def _results_of_cel(self, case: PhaseRequests) -> dict[str, JSON]:
         """Return the answers of cluster-wide CEL policies.
 
         `namespaced` holds the answer of the policies in the namespace.

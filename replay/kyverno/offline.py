@@ -139,7 +139,7 @@ class OfflinePolicies:
         policies = [without_nulls(obj) for obj in given.policies]
         refusals = [self._refusal_of(obj) for obj in policies]
         policies = [obj for obj, refusal in zip(policies, refusals, strict=True) if refusal is None]
-        self.policies = [with_floats(_of_requests(obj)) for obj in policies if _is_of_rules(obj)]
+        self.policies = [with_floats(_without_existing_mutations(obj)) for obj in policies if _is_of_rules(obj)]
         self._cel = CELPolicies([*policies, *given.exceptions])
         self._refusals = {
             str(as_map(obj.get("metadata")).get("name")): refusal
@@ -316,7 +316,7 @@ def _is_of_rules(obj: JSON) -> bool:
     return str(obj.get("apiVersion") or "").startswith("kyverno.io/")
 
 
-def _of_requests(policy: JSON) -> JSON:
+def _without_existing_mutations(policy: JSON) -> JSON:
     """Return a policy without the rules that mutate existing objects, because no request triggers them here."""
     spec = as_map(policy.get("spec"))
     kept = [rule for rule in spec.get("rules") or () if as_map(rule.get("mutate")).get("targets") is None]

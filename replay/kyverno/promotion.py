@@ -20,11 +20,11 @@ def promotion(value: JSON, discovery: Discovery) -> EnginePromotion | str:
     """Return the change that makes an object deny, or why there is none, with `{}` for its name."""
     kind, spec = str(value.get("kind")), value.get("spec") or {}
     if kind in _RULES:
-        return _of_rules(value, spec, discovery)
-    return _of_cel(value, spec) if kind.endswith("ValidatingPolicy") else NEVER_DENIES
+        return _promoted_rules(value, spec, discovery)
+    return _promoted_cel(value, spec) if kind.endswith("ValidatingPolicy") else NEVER_DENIES
 
 
-def _of_rules(value: JSON, spec: JSON, discovery: Discovery) -> EnginePromotion | str:
+def _promoted_rules(value: JSON, spec: JSON, discovery: Discovery) -> EnginePromotion | str:
     """Return the promotion of a ClusterPolicy.
 
     The action of a rule overrides that of the policy, which audits by default.
@@ -52,7 +52,7 @@ def _of_rules(value: JSON, spec: JSON, discovery: Discovery) -> EnginePromotion 
     return promoted_object(value, actions, patch, MatchResources(resource_rules=resources), _UNLOGGED)
 
 
-def _of_cel(value: JSON, spec: JSON) -> EnginePromotion | str:
+def _promoted_cel(value: JSON, spec: JSON) -> EnginePromotion | str:
     actions = tuple(map(str, spec.get("validationActions") or ()))
     if not actions or "Deny" in actions:  # Deny is the default of Kyverno
         return DENIES_ALREADY

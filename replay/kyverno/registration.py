@@ -107,13 +107,13 @@ class _Registration:
 
     def webhooks(self, *, mutates: bool) -> Iterator[Webhook]:
         """Yield all webhooks of one phase."""
-        yield from self._of_rules(mutates=mutates)
+        yield from self._rule_webhooks(mutates=mutates)
         for kind, name, path, is_mutating in _TYPES:
             if is_mutating is mutates:
                 own = [each for each in self._objects if is_cel_object(each, kind) and self._decides_requests(each)]
-                yield from self._of_cel(own, name, path)
+                yield from self._cel_webhooks(own, name, path)
 
-    def _of_rules(self, *, mutates: bool) -> Iterator[Webhook]:
+    def _rule_webhooks(self, *, mutates: bool) -> Iterator[Webhook]:
         """Yield the webhooks of ClusterPolicies and Policies.
 
         There is one per failure policy, and one per policy with match conditions.
@@ -201,7 +201,7 @@ class _Registration:
         exceptions = [each for each in self._objects if is_cel_object(each, "PolicyException")]
         return admission.get("enabled") is not False and native_policy(policy, exceptions) is None
 
-    def _of_cel(self, policies: Sequence[Policy], name: str, path: str) -> Iterator[Webhook]:
+    def _cel_webhooks(self, policies: Sequence[Policy], name: str, path: str) -> Iterator[Webhook]:
         """Yield the webhooks of one kind of `policies.kyverno.io` (`buildWebhookRules`).
 
         Policies with the same selectors share a webhook. The webhook has no match conditions, because Kyverno evaluates

@@ -176,13 +176,15 @@ def compare_sources(
     has_log = bool(scenario.logs or scenario.store is not None)
     if not has_log and not cases:
         raise ReplayError("no requests: give a log after the template, or AdmissionRequests with --cases")
-    answers = [*(_of_log(sources, scenario, options, progress) if has_log else ())]
+    answers = [*(_answers_of_log(sources, scenario, options, progress) if has_log else ())]
     cluster = [dict(obj) for obj in read_snapshot(scenario.cluster)] if cases and scenario.cluster is not None else []
-    answers += _of_cases(sources, cases, cluster)
+    answers += _answers_of_cases(sources, cases, cluster)
     return comparison(sources.templates, answers)
 
 
-def _of_log(sources: TwoSources, scenario: Scenario, options: Options, progress: Progress) -> Iterator[SourceAnswers]:
+def _answers_of_log(
+    sources: TwoSources, scenario: Scenario, options: Options, progress: Progress
+) -> Iterator[SourceAnswers]:
     """Yield the answers for requests of the log.
 
     It is run with one source as the baseline and the other as the candidate.
@@ -201,10 +203,10 @@ def _of_log(sources: TwoSources, scenario: Scenario, options: Options, progress:
             for line in lines:
                 value = orjson.loads(line)
                 if value["current"]["verdict"] != Verdict.NOT_REACHED:
-                    yield _of_line(value)
+                    yield _answers_of_line(value)
 
 
-def _of_line(value: Mapping[str, Any]) -> SourceAnswers:
+def _answers_of_line(value: Mapping[str, Any]) -> SourceAnswers:
     sides = value["current"], value["candidate"]
     unknown = next((gap["reason"] for side in sides for gap in side["undetermined"]), "")
     resource, name = value["resource"], "/".join(filter(None, (value["namespace"], value["name"])))
@@ -218,7 +220,7 @@ def _messages(denials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(without_webhook(str(each["message"])) for each in denials))
 
 
-def _of_cases(sources: TwoSources, cases: Sequence[Path], cluster: Sequence[JSON]) -> Iterator[SourceAnswers]:
+def _answers_of_cases(sources: TwoSources, cases: Sequence[Path], cluster: Sequence[JSON]) -> Iterator[SourceAnswers]:
     """Yield the answers for the validating requests of cases."""
     deciders = [sources.decider(objects, cluster) for objects in (sources.rego, sources.cel)]
     for path in cases:

@@ -44,10 +44,10 @@ def _version_of(text: str | None, places: Iterable[Path | None], sets: Iterable[
         return KubernetesVersion.parse(text)
     if is_by_workspace(places):
         return SHARD_VERSION
-    return next((version for path in sets if (version := _of_image(path)) is not None), NEWEST)
+    return next((version for path in sets if (version := _image_version(path)) is not None), NEWEST)
 
 
-def _of_image(path: Path | None) -> KubernetesVersion | None:
+def _image_version(path: Path | None) -> KubernetesVersion | None:
     """Return the version of the server that a set belongs to, or None if it is not stated or not known."""
     file = None if path is None or not path.exists() else server_file_of(path)
     tag = "" if file is None else image_version(file)

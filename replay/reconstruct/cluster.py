@@ -88,7 +88,7 @@ class Cluster:
         self._timed = timed
         self._objects = {key_of(obj): obj for obj in self.snapshot}
         self._covered = {key[:2] for key in self._objects}
-        self._writes = records if isinstance(records, Mapping) else _by_object(records)
+        self._writes = records if isinstance(records, Mapping) else _records_by_object(records)
         self.discovery = builtin_discovery().with_crds(self._crds())
         self._keys: dict[tuple[str, str], dict[ObjectKey, ObjectRef | None]] = {}
         for key_at_place, key in self._written():
@@ -260,7 +260,7 @@ class Cluster:
         return History(exchanges_known, self._objects.get(key), self.clock, collected=collected)
 
 
-def _by_object(records: Iterable[RequestRecord]) -> Writes:
+def _records_by_object(records: Iterable[RequestRecord]) -> Writes:
     """Return records by their object. A generated name is in the response."""
     records_by_object: dict[ObjectRef, list[RequestRecord]] = {}
     for record in records:

@@ -30,7 +30,9 @@ def as_sent_to_shard(exchange: Exchange, rebuilt: Rebuilt, cluster: Cluster) -> 
     return replace(
         rebuilt,
         object=body if _is_shown(exchange) else _as_validated(exchange, rebuilt.operation, body, cluster),
-        old_object=_of_scale(rebuilt.old_object) if exchange.record.subresource == "scale" else rebuilt.old_object,
+        old_object=_scale_without_annotations(rebuilt.old_object)
+        if exchange.record.subresource == "scale"
+        else rebuilt.old_object,
         before_mutation=original if original is NOT_ASKED else _sent(exchange, rebuilt, original),
     )
 
@@ -40,7 +42,7 @@ def _sent(exchange: Exchange, rebuilt: Rebuilt, state: Known | Missing) -> Known
         return state
     record = exchange.record
     if record.subresource == "scale":
-        return _of_scale(state)
+        return _scale_without_annotations(state)
     if exchange.request.json is None and record.verb != "patch":
         return state.with_holes(
             [
@@ -131,7 +133,7 @@ def _is_named(exchange: Exchange) -> bool:
 _CHANGED = Hole(_PATH, "the patch changes an annotation that the server sets")
 
 
-def _of_scale(state: Known | Missing) -> Known | Missing:
+def _scale_without_annotations(state: Known | Missing) -> Known | Missing:
     """Return a Scale without annotations."""
     if isinstance(state, Missing) or not isinstance(get(state.value, ("metadata",)), dict):
         return state

@@ -110,9 +110,9 @@ def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Docum
         ", ".join(f"{name} {value}" for name, value in lookup.question.items()) or "all actions except annotations"
     )
     sections = [
-        _by_policy(lookup, zone),
-        _by_workload(lookup.observed, zone, rows),
-        _by_time(lookup, zone, rows),
+        _policies_section(lookup, zone),
+        _workloads_section(lookup.observed, zone, rows),
+        _times_section(lookup, zone, rows),
         *([_section_by("workspace", lookup.observed)] if any(each.workspace for each in lookup.observed) else []),
         _section_by("user", lookup.observed),
         _section_by("namespace", lookup.observed),
@@ -215,7 +215,7 @@ def _narrow_lines(each: PastDecision, zone: tzinfo) -> Iterable[str]:
     yield cut(f"    {each.label.replace(STATIC_SUFFIX, '…')}: {done}{place} by {each.username}", NARROW - 2)
 
 
-def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
+def _policies_section(lookup: Lookup, zone: tzinfo) -> Section:
     groups: dict[tuple[str, str, str], list[PastDecision]] = {}
     for each in (*lookup.observed, *lookup.replayed):
         groups.setdefault((each.label, each.action, each.basis), []).append(each)
@@ -248,7 +248,7 @@ def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
     return _section("policies", "By policy", columns, rows)
 
 
-def _by_workload(decisions: Sequence[PastDecision], zone: tzinfo, limit: int) -> Section:
+def _workloads_section(decisions: Sequence[PastDecision], zone: tzinfo, limit: int) -> Section:
     """Return the section with requests by the responsible workload and by action."""
     groups: dict[tuple[str, str, str], list[PastDecision]] = {}
     for each in decisions:
@@ -285,7 +285,7 @@ _BY_MINUTE, _BY_HOUR = 3 * _HOUR, 96 * _HOUR
 """Lengths of periods up to which requests are counted by the minute, and by the hour."""
 
 
-def _by_time(lookup: Lookup, zone: tzinfo, limit: int) -> Section:
+def _times_section(lookup: Lookup, zone: tzinfo, limit: int) -> Section:
     """Return the section with requests by time, the latest first.
 
     They are by hour, by minute in a short log, and by day in a long one.

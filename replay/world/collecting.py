@@ -140,7 +140,7 @@ class CollectionPredictor(Struct, frozen=True):
         elif step.by_controller and self._keeps_namespace(step.namespace):
             yield ServerAnswer(NOT_SENT, state if state is not None else self.last_logged_object())
         else:
-            yield from self._of_content(step, branch)
+            yield from self._answers_for_content(step, branch)
 
     def _is_alike(self, step: CollectionStep, state: State) -> bool:
         """Return whether the candidate decides about the object as it was in the log."""
@@ -157,7 +157,7 @@ class CollectionPredictor(Struct, frozen=True):
         """Return whether the candidate keeps the namespace, so that no controller empties it."""
         return namespace.differs and not namespace.is_terminating and not namespace.is_absent
 
-    def _of_content(self, step: CollectionStep, branch: Branch) -> Iterator[ServerAnswer]:
+    def _answers_for_content(self, step: CollectionStep, branch: Branch) -> Iterator[ServerAnswer]:
         state = branch.state
         here = content(state) if state is not None else self._log_state(self.existence.passed)
         is_listed = state is None and not step.collection.is_refused

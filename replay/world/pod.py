@@ -134,7 +134,7 @@ class ControllerPods:
         # own.
         template = self._wanted(branches) if is_alone or self._maker.kind == "ReplicaSet" else None
         key = b"" if template is None else template_key(template)
-        logged = [] if is_alone or template is None else self._of_log()
+        logged = [] if is_alone or template is None else self._templates_in_log()
         now = next((each for each in reversed(logged) if each.seq <= step.record.seq), None)
         if now is not None and now.template == key:
             key = b""  # the log has the requests for pods of this template
@@ -157,7 +157,7 @@ class ControllerPods:
             return None
         return own_spec.get("template")
 
-    def _of_log(self) -> list[_LoggedTemplate]:
+    def _templates_in_log(self) -> list[_LoggedTemplate]:
         """Return the templates that the object had in the log, in order."""
         if self._logged is None:
             shown = (

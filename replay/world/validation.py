@@ -227,14 +227,14 @@ def _is_harmless(schema: Schema | None, operation: JSON) -> bool:
     path = _path(operation)
     if not path or operation["op"] not in ("add", "replace", "remove"):
         return False
-    above = _at(schema, path[:-1]) if schema is not None else None
+    above = _schema_at(schema, path[:-1]) if schema is not None else None
     # Whether these limits still hold depends on the rest of the object.
     if above is not None and any(above.constraint(name) is not None for name in _LIMITS):
         return False
     if operation["op"] == "remove":
         # A container needs its image, although the schema does not require it.
         return path[-1] != "image" and (above is None or path[-1] not in above.required)
-    value, own = operation.get("value"), _at(schema, path) if schema is not None else None
+    value, own = operation.get("value"), _schema_at(schema, path) if schema is not None else None
     is_whole = _has_images(path, value) and not any(
         any(_broken_metadata(each, ())) for each in _metadata_in(path, value)
     )
@@ -284,12 +284,12 @@ def _broken(schema: Schema | None, value: Known, touched: set[FieldPath]) -> Ite
     if schema is not None and value.value is not None:
         open_paths = {hole.path for hole in value.holes}
         for at in touched:
-            below = _at(schema, at)
+            below = _schema_at(schema, at)
             problems = _against(below, get(value.value, at), at) if below is not None else ()
             yield from (path for path in problems if path not in open_paths)
 
 
-def _at(schema: Schema, path: FieldPath) -> Schema | None:
+def _schema_at(schema: Schema, path: FieldPath) -> Schema | None:
     """Return the schema at a path."""
     node: Schema | None = schema
     for part in path:

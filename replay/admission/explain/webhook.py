@@ -66,7 +66,7 @@ class ExplainedBackend(Struct):
             return None
         answer = self.backend.recall(invocation, phase, attributes)
         if isinstance(self.backend, ExplainingBackend) and isinstance(answer, WebhookAnswer):
-            self.explanations += _of_answer(invocation, answer)
+            self.explanations += _policies_of_answer(invocation, answer)
         return answer
 
 
@@ -75,7 +75,7 @@ def with_explanations(backends: Backends, policies: list[PolicyExplanation]) -> 
     return {name: ExplainedBackend(backend, policies) for name, backend in backends.items()}
 
 
-def _of_answer(invocation: WebhookInvocation, answer: WebhookAnswer) -> Iterator[PolicyExplanation]:
+def _policies_of_answer(invocation: WebhookInvocation, answer: WebhookAnswer) -> Iterator[PolicyExplanation]:
     """Yield the policies that an answer about a partly known object names: those that deny, and undetermined ones."""
     message = answer.status.get("message") or answer.status.get("reason")
     outcomes = [(name, f"denies: {message}") for name in answer.policies]

@@ -85,7 +85,7 @@ class CompiledCustomResources:
     def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
         """`sets` begins with the baseline, whose definitions were in force."""
         self._version = context.version
-        self._own = [_by_resource(manifests) for manifests in sets]
+        self._own = [_definitions_by_resource(manifests) for manifests in sets]
         self.is_idle = not any(self._own[1:])
 
     def _definition(self, asking: Asking) -> str | None:
@@ -151,7 +151,7 @@ class CompiledCustomResources:
         return None if validator is None else BuiltinValidatorWatch(KIND, index, validator)
 
 
-def _by_resource(manifests: ManifestSet) -> dict[tuple[str, str], str]:
+def _definitions_by_resource(manifests: ManifestSet) -> dict[tuple[str, str], str]:
     specs = ((each.get("spec") or {}, _name(each)) for each in definitions(manifests.objects))
     return {(str(spec.get("group")), str((spec.get("names") or {}).get("plural"))): name for spec, name in specs}
 

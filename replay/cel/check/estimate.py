@@ -49,10 +49,10 @@ def estimate(ast: Ast, estimates: Estimates, assumed: Range = ANY_SIZE) -> Range
 
     On the server, texts, lists and maps of unknown size may have any size. `assumed` is used instead.
     """
-    return with_deep_stack(lambda: _Coster(ast, estimates, assumed).cost(ast.expr))
+    return with_deep_stack(lambda: _CostEstimator(ast, estimates, assumed).cost(ast.expr))
 
 
-class _Coster:
+class _CostEstimator:
     """Estimator of one tree. It keeps sizes by node id."""
 
     def __init__(self, ast: Ast, estimates: Estimates, assumed: Range) -> None:

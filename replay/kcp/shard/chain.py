@@ -224,11 +224,11 @@ class ShardChain(Struct, dict=True):
         current = None if own_policies is None else named(own_policies)
         planned = NOTHING_PLANNED
         if workspace in sets.candidate:
-            policies_before_plan = current if current is not None else self._of_snapshot(workspace)
+            policies_before_plan = current if current is not None else self._snapshot_objects(workspace)
             planned = Planned.from_objects(policies_before_plan, named(sets.candidate[workspace]))
         return PolicyTimeline(cluster, current, planned, self.versions.current)
 
-    def _of_snapshot(self, workspace: str) -> dict[tuple[str, str], JSON]:
+    def _snapshot_objects(self, workspace: str) -> dict[tuple[str, str], JSON]:
         return named(defaulted_api_objects(self.cluster.in_workspace(workspace).snapshot, self.versions.current))
 
     def _chain(self, whose: Deciders, target: str, sides: Sides) -> Chain:

@@ -107,10 +107,10 @@ def change_of(current: Folder | None, planned: Folder, snapshot: Folder | None, 
 
 
 def _objects(folder: Folder | None) -> dict[ObjectKey, JSON]:
-    return _by_key(folder.others if folder is not None else ())
+    return _objects_by_key(folder.others if folder is not None else ())
 
 
-def _by_key(objects: Iterable[JSON]) -> dict[ObjectKey, JSON]:
+def _objects_by_key(objects: Iterable[JSON]) -> dict[ObjectKey, JSON]:
     """Return objects by key, without registrations of policies and webhooks."""
     return {key_of(obj): obj for obj in objects if key_of(obj)[0] != GROUP}
 

@@ -136,13 +136,13 @@ def _condition(condition: Mapping[str, Any], variables: Variables) -> Outcome:
     if key.text:
         return Outcome(test.text(key.text, Type.TEXT))
     assert key.place is not None
-    return _of_place(key, key.place, test)
+    return _place_condition(key, key.place, test)
 
 
-def _of_place(key: _Key, place: Place, test: _Test) -> Outcome:
+def _place_condition(key: _Key, place: Place, test: _Test) -> Outcome:
     kind = place.type
     if key.items:
-        return Outcome(_of_items(key.items, place, test))
+        return Outcome(_items_condition(key.items, place, test))
     if kind is Type.LIST:
         if key.has_default and key.default != []:
             raise NoEquivalentError(f"the default of the list {place.path} is not empty")
@@ -174,7 +174,7 @@ def _of_place(key: _Key, place: Place, test: _Test) -> Outcome:
     )
 
 
-def _of_items(field: str, place: Place, test: _Test) -> Formula:
+def _items_condition(field: str, place: Place, test: _Test) -> Formula:
     """Return a condition about one field of each list item. Items without it are skipped. Without a list it is false."""
     if place.type is not Type.LIST:
         raise NoEquivalentError(f"{place.path} is not a list")
@@ -301,17 +301,17 @@ def _key(written: JSON, variables: Variables) -> _Key:
     if "{" in inner or "@" in inner:
         raise NoEquivalentError(f"`{inner}` is not a plain path")
     try:
-        return _of_node(parse(inner), inner, variables)
+        return _node_key(parse(inner), inner, variables)
     except JMESPathError:
         raise NoEquivalentError(f"`{inner}` is no JMESPath") from None
 
 
-def _of_node(node: Node, shown: str, variables: Variables) -> _Key:
+def _node_key(node: Node, shown: str, variables: Variables) -> _Key:
     if node.kind is Kind.OR:
         left, right = node.children
         if right.kind is not Kind.LITERAL:
             raise NoEquivalentError(f"`{shown}` has a default that is not a literal")
-        key = _of_node(left, shown, variables)
+        key = _node_key(left, shown, variables)
         if key.text or key.fixed is not None:
             return key  # who asks, and for what, is never empty
         if key.has_default or key.items or key.place is None:
@@ -319,11 +319,11 @@ def _of_node(node: Node, shown: str, variables: Variables) -> _Key:
         return _Key(key.place, right.value, has_default=True)
     if node.kind is Kind.PROJECTION and node.children[1].kind is Kind.FIELD:
         left = node.children[0]
-        key = _of_node(left.children[0] if left.kind is Kind.FLATTEN else left, shown, variables)
+        key = _node_key(left.children[0] if left.kind is Kind.FLATTEN else left, shown, variables)
         if key.place is None or key.items:
             raise NoEquivalentError(f"`{shown}` is not a plain path")
         return _Key(key.place, items=node.children[1].value)
-    return _of_path(path_fields(node, shown), shown, variables)
+    return _path_key(path_fields(node, shown), shown, variables)
 
 
 def path_fields(node: Node, shown: str) -> list[str]:
@@ -335,7 +335,7 @@ def path_fields(node: Node, shown: str) -> list[str]:
     raise NoEquivalentError(f"`{shown}` is not a plain path")
 
 
-def _of_path(fields: list[str], shown: str, variables: Variables) -> _Key:
+def _path_key(fields: list[str], shown: str, variables: Variables) -> _Key:
     reading = variables.reading
     match fields:
         case ["request", "object", *rest] if rest:

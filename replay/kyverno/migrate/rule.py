@@ -223,11 +223,11 @@ def _policy(
     `made` is the rule as written for pods, or as generated for their controllers.
     """
     spec = as_map(policy.get("spec"))
-    translated = _by_formulas
+    translated = _translated_by_formulas
     if made.get("mutate"):
-        translated = _by_patch
+        translated = _translated_by_patch
     elif as_map(made.get("validate")).get("cel"):
-        translated = _by_cel
+        translated = _translated_cel
     said = translated(policy, made, discovery, schemas)
     fails = _fails(policy)
     name = _NO_NAME.sub("-", f"{policy['metadata']['name']}-{_suffixed(rule, made)}".lower())[:253].strip("-.")
@@ -282,7 +282,9 @@ def _actions(policy: Mapping[str, Any], rule: Mapping[str, Any]) -> list[str]:
     return ["Deny"] if enforces(action) else ["Audit", *warns]
 
 
-def _by_cel(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas) -> _CelRule:
+def _translated_cel(
+    policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas
+) -> _CelRule:
     """Return the translation of a rule that is written in CEL."""
     match = match_of(rule, ("CREATE", "UPDATE", "DELETE", *_connects(rule)), discovery, schemas)
     validation = rule["validate"]
@@ -325,7 +327,7 @@ def _connects(rule: Mapping[str, Any]) -> tuple[str, ...]:
     return ("CONNECT",) if any(parse_kind_selector(kind).subresource for kind in kinds) else ()
 
 
-def _by_formulas(
+def _translated_by_formulas(
     policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas
 ) -> _CelRule:
     """Return the translation of a rule with a pattern, several patterns, or deny conditions."""
@@ -376,7 +378,9 @@ def _by_formulas(
     return _CelRule(match, conditions, [{"expression": allowed.text, **_message(rule)}], variables=variables)
 
 
-def _by_patch(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas) -> _CelRule:
+def _translated_by_patch(
+    policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas
+) -> _CelRule:
     """Return the translation of a rule that mutates the object of the request."""
     match = _mutated(rule, discovery, schemas)
     for other in compute_rules(policy, ""):

@@ -110,12 +110,12 @@ def _applied(resource: JSON, operation: Mapping[str, Any], original: JSON) -> JS
             return operation["value"]
         resource = _with_path(resource, way)
     elif op == "remove" and not (way and _is_there(resource, way)):
-        if way and isinstance(_at(resource, way[:-1]), list) and not _NUMBER.fullmatch(way[-1]):
+        if way and isinstance(_value_at(resource, way[:-1]), list) and not _NUMBER.fullmatch(way[-1]):
             raise RuleError(
                 f"error in remove for path: '{path}': strconv.Atoi: parsing {quote(way[-1])}: invalid syntax"
             )
         return resource
-    elif op == "replace" and way[-1:] == ("",) and isinstance(_at(resource, way[:-1]), dict):
+    elif op == "replace" and way[-1:] == ("",) and isinstance(_value_at(resource, way[:-1]), dict):
         operation = {**operation, "op": "add"}
     elif op == "replace" and not _is_there(resource, way) and _is_there(resource, way[:-1]):
         raise RuleError(f"replace operation does not apply: doc is missing key: {path}: missing value")
@@ -145,7 +145,7 @@ def _check_source(resource: JSON, op: str, source: str) -> None:
         if op == "copy":
             raise RuleError(f'copy operation does not apply: doc is missing from path: "{source}": missing value')
         return
-    container = _at(resource, (*above,))
+    container = _value_at(resource, (*above,))
     if isinstance(container, dict) and key and key not in container:
         where = f"for from: '{source}'" if op == "copy" else f"for path: '{key}'"
         raise RuleError(f"error in {op} {where}: unable to get nonexistent key: {key}: missing value")
@@ -207,10 +207,10 @@ _NOTHING: Final = object()
 
 
 def _is_there(node: JSON, path: tuple[str, ...]) -> bool:
-    return _at(node, path) is not _NOTHING
+    return _value_at(node, path) is not _NOTHING
 
 
-def _at(node: JSON, path: tuple[str, ...]) -> Any:
+def _value_at(node: JSON, path: tuple[str, ...]) -> Any:
     """Return the value at a path, or `_NOTHING`."""
     for key in path:
         if isinstance(node, dict):

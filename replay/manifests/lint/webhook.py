@@ -62,7 +62,7 @@ _NAME_LABEL = "kubernetes.io/metadata.name"
 _CONTROLLER = "system:serviceaccount:kube-system:"
 
 
-class _Needed(Struct, frozen=True):
+class _CriticalWrite(Struct, frozen=True):
     """A write that a webhook needs to answer through its Service, and the component that makes it."""
 
     group: str
@@ -71,11 +71,11 @@ class _Needed(Struct, frozen=True):
     user: str
 
 
-_NEEDED = (
-    _Needed("", "pods", frozenset({"CREATE"}), f"{_CONTROLLER}replicaset-controller"),
-    _Needed("", "pods/binding", frozenset({"CREATE"}), "system:kube-scheduler"),
-    _Needed("", "serviceaccounts/token", frozenset({"CREATE"}), "system:node:node-1"),
-    _Needed(
+_CRITICAL_WRITES = (
+    _CriticalWrite("", "pods", frozenset({"CREATE"}), f"{_CONTROLLER}replicaset-controller"),
+    _CriticalWrite("", "pods/binding", frozenset({"CREATE"}), "system:kube-scheduler"),
+    _CriticalWrite("", "serviceaccounts/token", frozenset({"CREATE"}), "system:node:node-1"),
+    _CriticalWrite(
         "discovery.k8s.io",
         "endpointslices",
         frozenset({"CREATE", "UPDATE"}),
@@ -90,7 +90,11 @@ def lint_own_namespace(loaded: LoadedObject, context: LintContext) -> Iterator[S
         namespace = _namespace(webhook["clientConfig"])
         if namespace is None or webhook["failurePolicy"] != "Fail" or not _may_select(webhook, namespace, context):
             continue
-        needed = [each.resource for each in _NEEDED if _matches(webhook, each) and _is_asked(webhook, namespace, each)]
+        needed = [
+            each.resource
+            for each in _CRITICAL_WRITES
+            if _matches(webhook, each) and _is_asked(webhook, namespace, each)
+        ]
         if needed:
             message = (
                 f"the API server calls it for {', '.join(needed)} of its own namespace `{namespace}`, and failurePolicy Fail "
@@ -127,7 +131,7 @@ def _may_select(webhook: JSON, namespace: str, context: LintContext) -> bool:
     return selects(selector, known)
 
 
-def _matches(webhook: JSON, needed: _Needed) -> bool:
+def _matches(webhook: JSON, needed: _CriticalWrite) -> bool:
     resource, _, subresource = needed.resource.partition("/")
     entries = {needed.resource, "*/*"}
     entries |= {f"*/{subresource}", f"{resource}/*"} if subresource else {"*"}
@@ -140,7 +144,7 @@ def _matches(webhook: JSON, needed: _Needed) -> bool:
     )
 
 
-def _is_asked(webhook: JSON, namespace: str, needed: _Needed) -> bool:
+def _is_asked(webhook: JSON, namespace: str, needed: _CriticalWrite) -> bool:
     """Return whether all match conditions are certainly true for the write."""
     env = admission_env(NEWEST, ExpressionKind.MATCH_CONDITION, has_params=False, variables=None)
     resource, _, subresource = needed.resource.partition("/")

@@ -255,12 +255,12 @@ class _Lookup(Struct, frozen=True):
         if action == "warn":
             if current is None:
                 return [], 0, (f"{_NO_TRACE}; give the set in force (--current), and they are replayed",)
-            rows, unknown = self._from(self._requests(_warning(current)), self._warned)
+            rows, unknown = self._decisions_of(self._requests(_warning(current)), self._warned)
             return rows, unknown, (f"{_NO_TRACE}: {len(rows)} are replayed with the given set",)
         if action == "mutate":
             if current is None:
                 return [], 0, ("mutating policies leave no trace in an audit log; with --current they are replayed",)
-            rows, unknown = self._from(self._requests(current.only("mutating")), self._mutated)
+            rows, unknown = self._decisions_of(self._requests(current.only("mutating")), self._mutated)
             return rows, unknown, ("mutating policies leave no trace in an audit log: what they did is replayed",)
         if action in (None, "deny"):
             return self._masked_denials(current)
@@ -278,7 +278,7 @@ class _Lookup(Struct, frozen=True):
             return [], 0, ("a client sees the first denial only; with --current the others are replayed",)
         job = past_job(self.store, replace(self.manifests, current=current, candidate=None))
         requests = ((request, decided(job, request)[0]) for request in requests_of(self.store, job, audit_ids))
-        rows, unknown = self._from(requests, self._masked)
+        rows, unknown = self._decisions_of(requests, self._masked)
         return rows, unknown, ()
 
     def _requests(self, part: ManifestSet) -> Iterator[tuple[ReplayRequest, Decision]]:
@@ -305,7 +305,9 @@ class _Lookup(Struct, frozen=True):
             and (request_variable["until"] is None or at < str(request_variable["until"]))
         )
 
-    def _from(self, requests: Iterable[tuple[ReplayRequest, Decision]], rows_of: Any) -> tuple[list[PastDecision], int]:
+    def _decisions_of(
+        self, requests: Iterable[tuple[ReplayRequest, Decision]], rows_of: Any
+    ) -> tuple[list[PastDecision], int]:
         rows: list[PastDecision] = []
         undetermined = 0
         for request, decision in requests:

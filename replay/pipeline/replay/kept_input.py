@@ -295,11 +295,11 @@ def _object(kept: _Value) -> Object:
         if not path:
             value = hole
         else:
-            _at(value, path[:-1])[path[-1]] = hole
+            _value_at(value, path[:-1])[path[-1]] = hole
     return PartialObject(value, missing)
 
 
-def _at(value: Any, path: FieldPath) -> Any:
+def _value_at(value: Any, path: FieldPath) -> Any:
     for key in path:
         value = value[key]
     return value

@@ -284,11 +284,11 @@ def _deleted_keys(collection: DeletedCollection) -> Iterator[str]:
 def _followed(stage: _Stage, first: Wave) -> World:
     """Walk namespaces that differ, then looked-up objects, then all others, and return the consequences."""
     context, keys = first.context, first.keys
-    own = _of_kinds(keys, {("", "namespaces")})
+    own = _keys_of_kinds(keys, {("", "namespaces")})
     if own:
         context = replace(context, namespaces=stage.run(Wave(own, context, first.divergence)).namespaces)
         keys |= frozenset(in_namespaces(stage.store, context.namespaces))
-    if looked_up := _of_kinds(keys, context.kinds.keys() - {("", "namespaces")}):
+    if looked_up := _keys_of_kinds(keys, context.kinds.keys() - {("", "namespaces")}):
         changes = stage.run(Wave(looked_up, context, first.divergence)).objects
         context = replace(context, objects=LookupsInTime(changes, searched_namespaces(stage.worker_pool.job)))
         keys |= dependent(stage.store, stage.worker_pool.job, changes)
@@ -297,7 +297,7 @@ def _followed(stage: _Stage, first: Wave) -> World:
     return stage.world
 
 
-def _of_kinds(keys: Iterable[str], resources: Container[tuple[str, str]]) -> frozenset[str]:
+def _keys_of_kinds(keys: Iterable[str], resources: Container[tuple[str, str]]) -> frozenset[str]:
     """Return the keys of objects of some resources.
 
     Objects that never got a name are left out, since nothing can depend on them.

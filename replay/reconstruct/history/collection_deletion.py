@@ -72,7 +72,7 @@ class CollectionDeletions:
         """Keep the deletions. `rows` come from the query, and their times may be wrong by `error` microseconds."""
         self._by_place: dict[tuple[str, str, str, str], list[CollectionDeletion]] = {}
         for row in rows:
-            deletion = _of_row(row, error)
+            deletion = _deletion_from_row(row, error)
             self._by_place.setdefault(
                 (deletion.api_group, deletion.resource, deletion.namespace, deletion.workspace), []
             ).append(deletion)
@@ -85,7 +85,7 @@ class CollectionDeletions:
                 yield effect
 
 
-def _of_row(row: Row, error: int) -> CollectionDeletion:
+def _deletion_from_row(row: Row, error: int) -> CollectionDeletion:
     group, resource, namespace, received, stage_time, uri, items, *workspace = row
     assert isinstance(received, int)
     assert isinstance(stage_time, int)

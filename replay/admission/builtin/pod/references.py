@@ -122,10 +122,10 @@ def api_object_reference(spec: JSON) -> str:
         return "configmaps"
     if spec.get("resourceClaims"):
         return "resourceclaims"
-    return next((reference for volume in spec.get("volumes") or () if (reference := _of_volume(volume))), "")
+    return next((reference for volume in spec.get("volumes") or () if (reference := _volume_reference(volume))), "")
 
 
-def _of_volume(volume: JSON) -> str:
+def _volume_reference(volume: JSON) -> str:
     if any(volume.get(source) is not None for source in _PLAIN):
         return ""
     for source, text in _OBJECT_VOLUMES.items():
@@ -135,11 +135,16 @@ def _of_volume(volume: JSON) -> str:
         # The two spaces are in the server's text.
         raise UnknownVolumeError(f'unknown volume type for volume  "{volume.get("name") or ""}"')
     return next(
-        (reference for each in volume["projected"].get("sources") or () if (reference := _of_source(volume, each))), ""
+        (
+            reference
+            for each in volume["projected"].get("sources") or ()
+            if (reference := _source_reference(volume, each))
+        ),
+        "",
     )
 
 
-def _of_source(volume: JSON, source: JSON) -> str:
+def _source_reference(volume: JSON, source: JSON) -> str:
     for kind, text in _OBJECT_SOURCES.items():
         if source.get(kind) is not None:
             return text

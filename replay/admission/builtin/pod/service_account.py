@@ -100,7 +100,7 @@ def _with_account(review: Review, *, is_strict: bool, ephemeral: bool) -> Refusa
     if not is_strict and annotations_of(account).get(_ENFORCE) not in _TRUE:
         return None
     if ephemeral:
-        message = next(_of_containers(spec, account, "ephemeralContainers", "ephemeral container"), "")
+        message = next(_container_refusals(spec, account, "ephemeralContainers", "ephemeral container"), "")
         # the server hands this on as it is, without the status that the other refusals have
         return plain_error(message) if message else None
     message = next(_wrong_secrets(spec, account), "")
@@ -142,8 +142,8 @@ def _wrong_secrets(spec: JSON, account: JSON) -> Iterator[str]:
         if (source := volume.get("secret")) is not None and (source.get("secretName") or "") not in mountable:
             name = source.get("secretName") or ""
             yield f'volume with secret.secretName="{name}" is not allowed because {_without(account, "secret")}'
-    yield from _of_containers(spec, account, "initContainers", "init container")
-    yield from _of_containers(spec, account, "containers", "container")
+    yield from _container_refusals(spec, account, "initContainers", "init container")
+    yield from _container_refusals(spec, account, "containers", "container")
     pullable = _names(account, "imagePullSecrets")
     for index, each in enumerate(spec.get("imagePullSecrets") or ()):
         if (each.get("name") or "") not in pullable:
@@ -151,7 +151,7 @@ def _wrong_secrets(spec: JSON, account: JSON) -> Iterator[str]:
             yield f'imagePullSecrets[{index}].name="{name}" is not allowed because {reason}'
 
 
-def _of_containers(spec: JSON, account: JSON, field: str, noun: str) -> Iterator[str]:
+def _container_refusals(spec: JSON, account: JSON, field: str, noun: str) -> Iterator[str]:
     mountable, reason = _names(account, "secrets"), _without(account, "secret")
     for container in spec.get(field) or ():
         subject = f"{noun} {container.get('name') or ''} with"

@@ -65,7 +65,7 @@ class PodTolerationRestriction(Plugin):
             return None
         spec, extra = review.object["spec"], []
         if review.attributes.operation is Operation.CREATE:
-            of_namespace = _of_namespace(review, _DEFAULTS)
+            of_namespace = _namespace_tolerations(review, _DEFAULTS)
             if isinstance(of_namespace, Refusal):
                 return of_namespace
             extra += self._defaults if of_namespace is None else of_namespace
@@ -82,7 +82,7 @@ class PodTolerationRestriction(Plugin):
         tolerations = review.object["spec"].get("tolerations") or []
         if not tolerations:
             return None
-        of_namespace = _of_namespace(review, _WHITELIST)
+        of_namespace = _namespace_tolerations(review, _WHITELIST)
         if isinstance(of_namespace, Refusal):
             return of_namespace
         scope, allowed = ("cluster", self._allowed) if of_namespace is None else ("namespace", of_namespace)
@@ -93,7 +93,7 @@ class PodTolerationRestriction(Plugin):
         )
 
 
-def _of_namespace(review: Review, annotation: str) -> list[JSON] | Refusal | None:
+def _namespace_tolerations(review: Review, annotation: str) -> list[JSON] | Refusal | None:
     """Return the tolerations of an annotation, None if there is none."""
     namespace = known(review.cluster.namespace(review.attributes.namespace))
     if namespace is None:

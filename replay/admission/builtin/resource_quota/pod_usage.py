@@ -119,7 +119,7 @@ def _requests(pod: JSON) -> dict[str, Quantity]:
     for way in ways if statuses or infeasible else [from_spec]:
         raise_to(total, sum_of_containers(spec, way))
     # Resources of the pod replace the sums of its containers (`PodRequests`).
-    total |= dict(_of_pod(spec, "requests"))
+    total |= dict(_pod_resources(spec, "requests"))
     add(total, amounts(spec.get("overhead")))
     return total
 
@@ -138,14 +138,14 @@ def _limits(pod: JSON) -> dict[str, Quantity]:
     total = sum_of_containers(spec, actuated)
     if not infeasible:
         raise_to(total, sum_of_containers(spec, from_spec))
-    total |= dict(_of_pod(spec, "limits"))
+    total |= dict(_pod_resources(spec, "limits"))
     overhead = amounts(spec.get("overhead")).items()
     # Overhead raises a limit only if there is one. Otherwise it would limit an unlimited pod.
     add(total, {name: value for name, value in overhead if name in total and total[name].sign})
     return total
 
 
-def _of_pod(spec: JSON, kind: str) -> Iterator[tuple[str, Quantity]]:
+def _pod_resources(spec: JSON, kind: str) -> Iterator[tuple[str, Quantity]]:
     pod_amounts = amounts((spec.get("resources") or {}).get(kind))
     return ((name, value) for name, value in pod_amounts.items() if _is_pod_level(name))
 

@@ -200,7 +200,7 @@ def _functions(name: str, *overloads: Overload) -> Iterator[Function]:
         )
 
 
-def _of_resources(namespace: str) -> Iterator[Function]:
+def _resource_functions(namespace: str) -> Iterator[Function]:
     """Yield the functions of `resource`. In a namespaced policy they read only its namespace."""
     place = () if namespace else (STRING,)
 
@@ -260,7 +260,7 @@ def context_library(namespace: str) -> Library:
     """
     return Library(
         name="kyverno.context",
-        functions=tuple(_of_resources(namespace)),
+        functions=tuple(_resource_functions(namespace)),
         variables=(
             VariableDecl("resource", _RESOURCE),
             VariableDecl("globalContext", _GLOBAL),
