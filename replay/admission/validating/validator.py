@@ -31,8 +31,6 @@ from replay.kube.admissionregistration import FailurePolicy, ValidatingAdmission
 
 # `celconfig.MaxEvaluatedMessageExpressionSizeBytes`.
 MAX_MESSAGE_BYTES = 5 * 1024
-_MOST_RESULTS = 1024
-"""Number of cached results of a policy. Messages may name objects, so the number of results has no other limit."""
 
 # The characters that Go's `strings.TrimSpace` trims. `unicode.IsSpace` differs from `str.isspace`.
 _GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -45,9 +43,7 @@ class Validator:
         """Start without compiled expressions."""
         self._policy = policy
         self._version = version
-        self._results: dict[tuple[Any, ...], ValidateResult] = {}
         self.failure_policy = policy.failure_policy
-        self.has_annotations = bool(policy.audit_annotations)
         self.has_messages = any(each.message_expression for each in policy.validations)
 
     @cached_property
@@ -145,42 +141,13 @@ class Validator:
 
         `NO_DECISION` stands for every result without effect.
         """
-        values = self._values(shared)
-        if values is None:
-            result = self._decided(shared, None)
-        else:
-            result = self._results.get(values) or self._remembered(values, shared)
+        # All match conditions are evaluated, because the budget must cover all.
+        for condition in self.match_conditions:
+            shared[condition]
+        result = self._decided(shared, None)
         # Shared results do not count costs. A policy that may exceed a budget is evaluated alone, with its costs
         # counted.
         return result if shared.most <= self.affordable else self.validate(shared.inputs)
-
-    def _values(self, shared: SharedEvaluation) -> tuple[Any, ...] | None:
-        """Return the values that determine the result, None if one of them is an error or unknown.
-
-        INVARIANT: all match conditions are evaluated, because the budget must cover all.
-        """
-        conditions = tuple([shared[each].value for each in self.match_conditions])
-        if None in conditions:
-            return None
-        # One false condition decides alone, so that all such requests share one key.
-        if False in conditions:
-            return (False,)
-        truths = [shared[each].value for each in self.validations]
-        values = (*conditions, *truths)
-        if False in truths:
-            # The message of a true validation is never shown. Without it in the key, more requests share a result.
-            texts = zip(truths, self._messages, strict=True)
-            values += tuple([shared[each].value for truth, each in texts if truth is False and each is not None])
-        if self.has_annotations:
-            values += tuple([shared[annotation].value for _, annotation in self._audit_annotations])
-        return None if None in values else values
-
-    def _remembered(self, values: tuple[Any, ...], shared: SharedEvaluation) -> ValidateResult:
-        """Return the result for some values, and keep it."""
-        if len(self._results) >= _MOST_RESULTS:
-            self._results.clear()
-        result = self._results[values] = self._decided(shared, None)
-        return result
 
     def validate(self, inputs: Inputs, observer: ValidationObserver | None = None) -> ValidateResult:
         """Return the result with the policy's own budgets, independent of other policies."""
