@@ -168,7 +168,7 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize(("names", "not_converted"), [row[1:] for row in NAMED], ids=[row[0] for row in NAMED])
+@pytest.mark.parametrize(("names", "left"), [row[1:] for row in NAMED], ids=[row[0] for row in NAMED])
 def test_what_is_left_of_a_set_where_policies_are_named(tmp_path: Path, names: set[str], left: list[str]) -> None:
     second = CONSTRAINT.replace("name: team", "name: app")
     found = only_named(_load(tmp_path, TEMPLATE, CONSTRAINT, second, MUTATOR), frozenset(names))
