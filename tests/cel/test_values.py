@@ -73,9 +73,7 @@ EQUALITY = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("not_converted", "right", "expected"), [row[1:] for row in EQUALITY], ids=[row[0] for row in EQUALITY]
-)
+@pytest.mark.parametrize(("left", "right", "expected"), [row[1:] for row in EQUALITY], ids=[row[0] for row in EQUALITY])
 def test_equality(left: Any, right: Any, expected: Any) -> None:
     verdict = equal(left, right)
     assert isinstance(verdict, EvalError) if expected is EvalError else verdict is expected
