@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from replay.admission.place import ANY, Place, place_of, read_places, segments
+from replay.admission.inputs import ANY, Place, place_of, read_places, segments
 from replay.admission.request import admission_request, namespace_object
 from replay.json import FieldPath
 from replay.kube.attributes import Attributes, Missing, PartialObject

@@ -13,14 +13,12 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.admission.admitted import UNCHANGED, Admitted, Made, carried
-from replay.admission.builtin.cluster import NAMESPACE
+from replay.admission.builtin.plugin import NAMESPACE
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Undetermined, Verdict
-from replay.admission.effects import ADMITTED, joined
+from replay.admission.effects import ADMITTED, UNCHANGED, Admitted, Made, carried, joined
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.ordered.builtin import BuiltinPlugin
-from replay.admission.ordered.by_minor import compiled_by_minor
 from replay.admission.ordered.plugin import (
     AdmissionPlugin,
     Admitter,
@@ -29,6 +27,7 @@ from replay.admission.ordered.plugin import (
     Context,
     RequestValidator,
     Side,
+    compiled_by_minor,
 )
 from replay.admission.ordered.registry import ALL_ORDERED_PLUGINS
 from replay.admission.validated_object import reference_object, validated_object

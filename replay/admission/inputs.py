@@ -1,18 +1,87 @@
-"""Inputs of a policy's expressions, and the parts that must be known."""
+"""Inputs of a policy's expressions: the places in them, the parts that must be known, and `matchConditions`.
+
+Source of the conditions: `k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Protocol, cast
 
-from replay.admission.place import Place, place_of, read_places
+from msgspec import Struct
+
 from replay.cel.value.values import TypedMap
 from replay.cellib.activation import Activation
 from replay.cellib.composition import Evaluated, Evaluation
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.identity import IdentityMap
 from replay.json import JSON, FieldPath
-from replay.kube.attributes import PartialObject
+from replay.kube.admissionregistration import FailurePolicy
+from replay.kube.attributes import Missing, PartialObject
+
+Place = tuple[str | None, ...]
+"""Names that lead from a binding to a part of it."""
+
+ANY = None
+"""Marker for any element of a list or any entry of a map."""
+
+_SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
+
+
+def changed_places(name: str, patch: Iterable[JSON]) -> frozenset[Place]:
+    """Return the places where a patch changes a binding. A numeric key may be an index, and stands for any."""
+    return frozenset([_place_of_pointer(name, operation["path"]) for operation in patch])
+
+
+@lru_cache(maxsize=4096)
+def _place_of_pointer(name: str, path: str) -> Place:
+    keys = (key.replace("~1", "/").replace("~0", "~") for key in path.split("/")[1:])
+    return (name, *(ANY if key.isdigit() else key for key in keys))
+
+
+def place_of(name: str, part: FieldPath) -> Place:
+    """Return a part in the form in which a footprint names it."""
+    return (name, *[ANY if isinstance(key, int) else key for key in part])
+
+
+@lru_cache(maxsize=4096)
+def read_places(footprint: frozenset[str], places: frozenset[Place]) -> frozenset[Place]:
+    """Return the places that paths of a footprint read: at, above or below a path.
+
+    A path that only tests presence does not read below itself.
+    """
+    paths = [(segments(path.removesuffix("?")), path.endswith("?")) for path in footprint]
+    return frozenset(
+        place
+        for place in places
+        if any(_overlaps(path, place) and not (is_test and len(place) > len(path)) for path, is_test in paths)
+    )
+
+
+def root_of(path: str) -> str:
+    """Return the binding of a path in a footprint."""
+    return path.rstrip("?").partition(".")[0].partition("[")[0]
+
+
+@lru_cache(maxsize=4096)
+def shown_roots(footprint: frozenset[str]) -> frozenset[str]:
+    """Return the bindings that a result may contain, excluding those that are only tested for presence."""
+    return frozenset(root_of(path) for path in footprint if not path.endswith("?"))
+
+
+def _overlaps(one: Place, other: Place) -> bool:
+    """Return whether one path equals or continues the other."""
+    return all(left == right or left is ANY or right is ANY for left, right in zip(one, other, strict=False))
+
+
+def segments(path: str) -> Place:
+    """Return the names along a path of a footprint: `object.a[]["b.c"]` is `object`, `a`, any, `b.c`."""
+    segments = _SEGMENT.findall(path)
+    return tuple([name or (json.loads(quoted) if quoted else ANY) for name, quoted in segments])
+
 
 _NO_VARIABLES: Mapping[str, Any] = {}
 _NOTHING: frozenset[str] = frozenset()
@@ -209,3 +278,61 @@ def _without(value: JSON, part: FieldPath) -> JSON:
     else:
         del copy[head]
     return copy
+
+
+BUDGET = 2_500_000
+"""Cost units for all match conditions of a policy or webhook on one request."""
+
+
+class MatchConditionsResult(Struct, frozen=True):
+    """The result of all match conditions. `error` denies the request. `unknown` says what the result depends on."""
+
+    matches: bool
+    error: str | None = None
+    unknown: tuple[Missing, ...] = ()
+
+
+MATCHES = MatchConditionsResult(matches=True)
+SKIPPED = MatchConditionsResult(matches=False)
+
+
+def match_conditions(
+    compiled: Sequence[CompiledExpression], evaluation: KindEvaluation, failure_policy: FailurePolicy
+) -> MatchConditionsResult:
+    """Evaluate the conditions. A false one skips the policy. Otherwise `failurePolicy` decides about errors.
+
+    The server evaluates all conditions before it reads any result. So exceeding the budget is an error even if an
+    earlier condition is false.
+    """
+    errors: list[str] = []
+    unknown: list[Missing] = []
+    is_false = False
+    for condition in compiled:
+        if condition.error:
+            errors.append(f"compilation error: {condition.error}")
+            continue
+        evaluated = evaluation.evaluate(condition)
+        if evaluated.out_of_budget:
+            return _failed([str(evaluated.error)], failure_policy)
+        if evaluated.unknown:
+            unknown.extend(evaluated.unknown)
+        elif evaluated.error is not None:
+            errors.append(f"expression '{condition.expression}' resulted in error: {evaluated.error}")
+        elif evaluated.value is False:
+            is_false = True
+    if is_false:
+        return SKIPPED
+    if errors and (failure_policy is FailurePolicy.IGNORE or not unknown):
+        # an unknown condition may be false, which skips too
+        return _failed(errors, failure_policy)
+    if unknown:
+        return MatchConditionsResult(matches=True, unknown=tuple(dict.fromkeys(unknown)))
+    return MATCHES
+
+
+def _failed(errors: Iterable[str], failure_policy: FailurePolicy) -> MatchConditionsResult:
+    """Return the result of errors without a false condition: `Ignore` skips the policy."""
+    if failure_policy is FailurePolicy.IGNORE:
+        return SKIPPED
+    distinct = list(dict.fromkeys(errors))
+    return MatchConditionsResult(matches=False, error=distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from replay.admission.inputs import Inputs
-from replay.admission.match_conditions import MatchConditionsResult
+from replay.admission.inputs import Inputs, MatchConditionsResult
 from replay.admission.params import Params, ParamsError
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.kube.attributes import Attributes, Missing

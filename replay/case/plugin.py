@@ -11,9 +11,8 @@ from typing import Any
 import yaml
 from msgspec import Struct, field
 
-from replay.admission.builtin.cluster import NAMESPACE, PluginCluster
-from replay.admission.builtin.plugin import Plugin
-from replay.admission.builtin.pod.image_policy_webhook import Backend, ImagePolicyWebhook
+from replay.admission.builtin.plugin import NAMESPACE, Plugin, PluginCluster
+from replay.admission.builtin.pod.image import Backend, ImagePolicyWebhook
 from replay.admission.builtin.registry import BY_NAME
 from replay.admission.builtin.run import PluginResult
 from replay.errors import ManifestError, ReplayError, reason_of

@@ -10,11 +10,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from replay.admission.alike import AlikeOutcomes, Projection, ProjectionKey, RequestBindings
-from replay.admission.inputs import Inputs, KindEvaluation
-from replay.admission.place import root_of
+from replay.admission.inputs import Inputs, KindEvaluation, root_of
 from replay.admission.request import admission_request
 from replay.admission.validating.evaluation import OwnEvaluation
-from replay.admission.validating.policy_decision import Action, ValidateResult
+from replay.admission.validating.outcome import Action, ValidateResult
 from replay.admission.validating.validator import Validator
 from replay.cel.env import Env
 from replay.cellib.environment import ExpressionKind, admission_env

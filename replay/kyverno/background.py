@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from replay.admission.mutating.object_patcher import ObjectPatchers
-from replay.admission.webhook.engine import engines_of
+from replay.admission.webhook.answer import engines_of
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import APIResource, Discovery

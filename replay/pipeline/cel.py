@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
+from replay.admission.inputs import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.mutating.input_value import InputValues
 from replay.admission.mutating.mutation_value import (
     CrashError,

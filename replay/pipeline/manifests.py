@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.admission.ordered.registry import check_plugins, looked_up_kinds, reads_of
-from replay.admission.webhook.engine import check_engines
+from replay.admission.webhook.answer import check_engines
 from replay.authorization.chain import DEFAULT_CONFIGURATION
 from replay.authorization.manifest import NOTHING, AuthorizationManifests, comparable_manifests, load_authorization
 from replay.cellib.version import KubernetesVersion, Versions

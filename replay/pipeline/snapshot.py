@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from replay.admission.ordered.registry import reads_of
 from replay.admission.reads import AUTHORIZER, NAMESPACE, OLD_OBJECT, OPERATIONS, PARAMS, PolicyReads
-from replay.admission.webhook.engine import engines_of
+from replay.admission.webhook.answer import engines_of
 from replay.cellib.version import KubernetesVersion
 from replay.compare.audit_policy import CRDS, NAMESPACES, SECRETS
 from replay.errors import SnapshotError

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
+from replay.admission.inputs import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.validating.evaluation import RUNTIME_BUDGET
 from replay.cel.ast import operator
 from replay.cel.ast.tree import Call

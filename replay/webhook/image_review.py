@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from replay.admission.builtin.pod.image_policy_webhook import Failed, ImageReviewStatus, image_review
+from replay.admission.builtin.pod.image import Failed, ImageReviewStatus, image_review
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.audit.answer import refused_by
 from replay.audit.event import RequestRecord, annotations_from_json

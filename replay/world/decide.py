@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from replay.admission.admitted import Admitted
 from replay.admission.chain import Chain, Decider, attributes_of
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
+from replay.admission.effects import Admitted
 from replay.admission.ordered.plugin import Side
 from replay.admission.webhook.plugin import Backends
 from replay.audit.answer import ObservedDenial, observe

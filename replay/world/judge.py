@@ -11,7 +11,7 @@ from msgspec import Struct
 from replay.admission.chain import Decider
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Verdict
-from replay.admission.place import Place
+from replay.admission.inputs import Place
 from replay.admission.webhook.plugin import Backends
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing

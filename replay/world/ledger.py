@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from replay.admission.builtin.cluster import PluginCluster
-from replay.admission.builtin.plugin import Plugin
+from replay.admission.builtin.plugin import Plugin, PluginCluster
 from replay.admission.builtin.resource_quota.book import QuotaBook
 from replay.admission.builtin.resource_quota.evaluator import counted_resources
 from replay.admission.builtin.resource_quota.plugin import RESOURCE_QUOTA, ResourceQuota

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.admission.place import Place
+from replay.admission.inputs import Place
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.reconstruct.record.known import GONE, Known, get

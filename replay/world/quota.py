@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError, guarded, replaced
-from replay.admission.builtin.plugin import Review
+from replay.admission.builtin.plugin import PluginCluster, Review
 from replay.admission.builtin.pod.resources import Amounts, amounts
 from replay.admission.builtin.resource_quota.book import CountedObject, QuotaBook, minus, owners_of, plus
 from replay.admission.builtin.resource_quota.plugin import (

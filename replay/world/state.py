@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from replay.admission.place import Place
+from replay.admission.inputs import Place
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.reconstruct.patch.apply import MANAGED, are_managers_known

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import orjson
 
-from replay.admission.place import Place
+from replay.admission.inputs import Place
 from replay.json import JSON, FieldPath
 from replay.kube import names
 from replay.kube.attributes import Missing

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.admission.inputs import Inputs
-from replay.admission.validating.policy_decision import Action, PolicyDecision
+from replay.admission.validating.outcome import Action, PolicyDecision
 from replay.admission.validating.validator import Validator
 from replay.cel.value.values import TypedMap
 from replay.cellib.version import NEWEST

@@ -10,7 +10,7 @@ import yaml
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Verdict
-from replay.admission.webhook.engine import check_engines
+from replay.admission.webhook.answer import check_engines
 from replay.cellib.version import NEWEST
 from replay.errors import ManifestError
 from replay.json import JSON

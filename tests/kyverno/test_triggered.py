@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Triggered, Verdict
-from replay.admission.webhook.engine import check_engines
+from replay.admission.webhook.answer import check_engines
 from replay.cellib.version import NEWEST
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from replay.admission.admitted import UNCHANGED, Admitted
 from replay.admission.decision import Decision, Mutated, Verdict
-from replay.admission.effects import ADMITTED
+from replay.admission.effects import ADMITTED, UNCHANGED, Admitted
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, PossiblyAbsent, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from replay.admission.admitted import UNCHANGED, Admitted
+from replay.admission.effects import UNCHANGED, Admitted
 from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.version import NEWEST
 from replay.kube.admissionregistration import (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from replay.admission.builtin.pod.image_policy_webhook import Failed, ImageReviewStatus
+from replay.admission.builtin.pod.image import Failed, ImageReviewStatus
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.attributes import Missing

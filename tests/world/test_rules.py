@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
-from replay.admission.place import changed_places
+from replay.admission.inputs import changed_places
 from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
 from replay.kube.attributes import Basis, Missing, PartialObject, UserInfo

@@ -10,9 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from replay.admission.builtin.configuration import aggregate, check_kind, plain_list
 from replay.admission.builtin.partial import UnknownInputError
-from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, aggregate, check_kind, plain_list
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.attributes import Missing

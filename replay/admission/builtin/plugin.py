@@ -3,22 +3,80 @@
 A plugin has a name, the operations that it handles, and up to two phases. A phase gets a `Review` and returns nothing
 or a refusal. It records other effects (a changed object, warnings, audit annotations, writes to the cluster) in the
 review. Plugins read plain JSON. Reading an unknown value of the request or the cluster raises `UnknownInputError`.
+
+Cluster facts (objects, permissions, kinds) come from a `PluginCluster`. Messages about invalid configurations are the server's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import orjson
 from msgspec import Struct, field
 
-from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError, guarded
+from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
+from replay.kube.authorizer import Authorizer
+from replay.kube.discovery import Discovery
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import Lister
 from replay.kube.rbac import RBAC_KINDS
+
+NAMESPACE = GroupVersionKind("", "v1", "Namespace")
+
+
+class PluginCluster(Struct, frozen=True):
+    """The cluster at the time of a request.
+
+    Partly known objects are guarded: a plugin that reads an unknown field raises UnknownInputError.
+    """
+
+    lister: Lister
+    authorizer: Authorizer
+    discovery: Discovery
+
+    def namespace(self, name: str) -> JSON | Missing | None:
+        """Return the namespace object, None if there is none."""
+        return self.get(NAMESPACE, "", name)
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
+        """Return an object, None if there is none. `namespace` is empty for cluster scope."""
+        return _readable(self.lister.get(kind, namespace, name))
+
+    def list(self, kind: GroupVersionKind, namespace: str | None = None) -> Sequence[JSON] | Missing:
+        """Return all objects of a kind, in a namespace or in all."""
+        objects = self.lister.list(kind, namespace)
+        return objects if isinstance(objects, Missing) else [_readable(each) for each in objects]
+
+
+def _readable(value: JSON | PartialObject | Missing | None) -> JSON | Missing | None:
+    return guarded(value.value) if isinstance(value, PartialObject) else value
+
+
+def aggregate(errors: Iterable[str]) -> str:
+    """Return several errors as one text, as by `utilerrors.NewAggregate`.
+
+    A single error stays unchanged. Several are in brackets, without repetitions.
+    """
+    unique = list(dict.fromkeys(errors))
+    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
+
+
+def plain_list(values: Iterable[str]) -> str:
+    """Return supported values as a sorted list (`field.NotSupported`)."""
+    return ", ".join(f'"{value}"' for value in sorted(values))
+
+
+def check_kind(document: JSON | None, kind: str, api_versions: Collection[str]) -> None:
+    """Raise ManifestError if a document names a kind that the plugin does not know (`runtime.Scheme`)."""
+    type_meta = document or {}
+    kind_named, version = (str(type_meta.get(name) or "") for name in ("kind", "apiVersion"))
+    if (kind_named or version) and (kind_named != kind or version not in api_versions):
+        raise ManifestError(f'no kind "{kind_named}" is registered for version "{version}"')
 
 
 class Refusal(Struct, frozen=True):

@@ -4,40 +4,47 @@ from __future__ import annotations
 
 from typing import Final
 
-from replay.admission.builtin.always import AlwaysAdmit, AlwaysDeny, PodGroupProtection
-from replay.admission.builtin.certificate.signer import (
+from replay.admission.builtin.certificate import (
     CertificateApproval,
     CertificateSigning,
+    CertificateSubjectRestriction,
     ClusterTrustBundleAttest,
 )
-from replay.admission.builtin.certificate.subject_restriction import CertificateSubjectRestriction
-from replay.admission.builtin.deny_service_external_ips import DenyServiceExternalIPs
 from replay.admission.builtin.event_rate_limit import EventRateLimit
-from replay.admission.builtin.namespace.exists import NamespaceAutoProvision, NamespaceExists
-from replay.admission.builtin.namespace.lifecycle import NamespaceLifecycle
+from replay.admission.builtin.namespace import NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle
 from replay.admission.builtin.node_restriction.plugin import NodeRestriction
 from replay.admission.builtin.owner_references_permission_enforcement import OwnerReferencesPermissionEnforcement
 from replay.admission.builtin.plugin import Plugin
-from replay.admission.builtin.pod.always_pull_images import AlwaysPullImages
-from replay.admission.builtin.pod.default_toleration_seconds import DefaultTolerationSeconds
-from replay.admission.builtin.pod.extended_resource_toleration import ExtendedResourceToleration
-from replay.admission.builtin.pod.image_policy_webhook import ImagePolicyWebhook
-from replay.admission.builtin.pod.limit_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
-from replay.admission.builtin.pod.limit_ranger import LimitRanger
-from replay.admission.builtin.pod.node_declared_feature_validator import NodeDeclaredFeatureValidator
-from replay.admission.builtin.pod.node_selector import PodNodeSelector
-from replay.admission.builtin.pod.priority import Priority
-from replay.admission.builtin.pod.resize_validator import PodResizeValidator
-from replay.admission.builtin.pod.runtime_class import RuntimeClass
+from replay.admission.builtin.pod.image import AlwaysPullImages, ImagePolicyWebhook
+from replay.admission.builtin.pod.pod_class import Priority, RuntimeClass
+from replay.admission.builtin.pod.resources import LimitRanger, PodResizeValidator
+from replay.admission.builtin.pod.scheduling import (
+    LimitPodHardAntiAffinityTopology,
+    NodeDeclaredFeatureValidator,
+    PodNodeSelector,
+    PodTopologyLabels,
+)
 from replay.admission.builtin.pod.service_account import ServiceAccount
-from replay.admission.builtin.pod.toleration_restriction import PodTolerationRestriction
-from replay.admission.builtin.pod.topology_labels import PodTopologyLabels
+from replay.admission.builtin.pod.toleration import (
+    DefaultTolerationSeconds,
+    ExtendedResourceToleration,
+    PodTolerationRestriction,
+)
 from replay.admission.builtin.pod_security.plugin import PodSecurity
 from replay.admission.builtin.resource_quota.plugin import ResourceQuota
-from replay.admission.builtin.storage.default_class import DefaultIngressClass, DefaultStorageClass
-from replay.admission.builtin.storage.object_in_use_protection import StorageObjectInUseProtection
-from replay.admission.builtin.storage.persistent_volume_claim_resize import PersistentVolumeClaimResize
-from replay.admission.builtin.taint_nodes_by_condition import TaintNodesByCondition
+from replay.admission.builtin.single_rule import (
+    AlwaysAdmit,
+    AlwaysDeny,
+    DenyServiceExternalIPs,
+    PodGroupProtection,
+    TaintNodesByCondition,
+)
+from replay.admission.builtin.storage import (
+    DefaultIngressClass,
+    DefaultStorageClass,
+    PersistentVolumeClaimResize,
+    StorageObjectInUseProtection,
+)
 
 PLUGINS: Final[tuple[type[Plugin], ...]] = (
     AlwaysAdmit,

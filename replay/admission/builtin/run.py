@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError, require_known, unguarded
-from replay.admission.builtin.plugin import Plugin, PluginPhase, Refusal, Review
+from replay.admission.builtin.plugin import Plugin, PluginCluster, PluginPhase, Refusal, Review
 from replay.json import JSON
 from replay.kube import json_patch
 from replay.kube.attributes import Attributes, Missing, PartialObject

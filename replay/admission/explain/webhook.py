@@ -17,10 +17,10 @@ from replay.admission.explain.explanation import (
     ExpressionStep,
     PolicyExplanation,
     WebhookExplanation,
+    explain_conditions,
+    skipped,
 )
-from replay.admission.explain.expression import explain_conditions, skipped
-from replay.admission.inputs import Inputs
-from replay.admission.match_conditions import MatchConditionsResult
+from replay.admission.inputs import Inputs, MatchConditionsResult
 from replay.admission.ordered.plugin import Asking
 from replay.admission.webhook.answer import RecallingBackend, WebhookAnswer, WebhookBackend, WebhookReview
 from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, validate

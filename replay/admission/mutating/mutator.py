@@ -9,16 +9,14 @@ from msgspec import Struct
 
 from replay.admission.alike import AlikeResults, Projection, projection
 from replay.admission.conversion import Object
-from replay.admission.inputs import Inputs, evaluations
-from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
-from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
+from replay.admission.inputs import BUDGET as MATCH_CONDITIONS_BUDGET
+from replay.admission.inputs import MATCHES, Inputs, MatchConditionsResult, evaluations, match_conditions, shown_roots
 from replay.admission.mutating.input_value import InputValues, is_go_object
 from replay.admission.mutating.inputs import AS_IT_CAME, MutationInputs, Shown
 from replay.admission.mutating.mutation_value import MutationError, apply_configuration_from, json_patch_from
 from replay.admission.mutating.object_patcher import ObjectPatcher, StatusError
 from replay.admission.observer import MutationObserver
 from replay.admission.partial_patch import Change, is_same, patch_partially
-from replay.admission.place import shown_roots
 from replay.admission.validating.evaluation import RUNTIME_BUDGET
 from replay.cel.ast.factory import ACCUMULATOR
 from replay.cel.ast.operator import ADD

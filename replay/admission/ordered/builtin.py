@@ -8,9 +8,8 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError
-from replay.admission.builtin.plugin import Plugin, PluginPhase
+from replay.admission.builtin.plugin import Plugin, PluginCluster, PluginPhase
 from replay.admission.builtin.run import MALFORMED, PhaseResult, phase_result
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined

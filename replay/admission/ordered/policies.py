@@ -7,8 +7,7 @@ from functools import partial
 
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
-from replay.admission.explain.mutation import MutatingPolicyWatch
-from replay.admission.explain.validation import ValidatingPolicyWatch
+from replay.admission.explain.policy import MutatingPolicyWatch, ValidatingPolicyWatch
 from replay.admission.mutating.plugin import MutatingAdmission, MutatingRequest, PolicyPlugin
 from replay.admission.ordered.plugin import Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, policy_reads

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 
+from replay.admission.inputs import Place, read_places
 from replay.admission.ordered.registry import criteria_of, mutating_criteria, reads_of, unseen_criteria
-from replay.admission.place import Place, read_places
 from replay.admission.reads import AUTHORIZER, OLD_OBJECT
 from replay.cellib.version import Versions
 from replay.kube.admissionregistration import ManifestSet, MatchResources

@@ -14,8 +14,7 @@ from replay.admission.explain.explanation import PolicyExplanation
 from replay.admission.explain.webhook import MutatingWebhookWatch, ValidatingWebhookWatch, with_explanations
 from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, webhook_reads
-from replay.admission.webhook.answer import DOWN, WebhookBackend
-from replay.admission.webhook.engine import engines_of
+from replay.admission.webhook.answer import DOWN, WebhookBackend, engines_of
 from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, validate
 from replay.admission.webhook.webhooks import WebhookAdmission, WebhookHook
 from replay.cellib.version import KubernetesVersion

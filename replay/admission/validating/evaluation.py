@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from replay.admission.inputs import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.inputs import Evaluations, Inputs, KindEvaluation, evaluations
-from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.cellib.activation import Activation
 from replay.cellib.composition import FALSE, TRUE, Evaluated, Evaluation
 from replay.cellib.environment import PER_CALL_LIMIT, ExpressionKind

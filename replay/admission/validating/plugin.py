@@ -32,8 +32,7 @@ from replay.admission.observer import HookObserver
 from replay.admission.params import NO_PARAMS, Params, ParamsError
 from replay.admission.request import admission_request, namespace_object
 from replay.admission.validating.evaluation import SharedEvaluation
-from replay.admission.validating.outcome import OutcomeCollector
-from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
+from replay.admission.validating.outcome import NO_DECISION, OutcomeCollector, ValidateResult
 from replay.admission.validating.validator import Validator
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from replay.admission.inputs import Inputs, KindEvaluation
-from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
-from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
+from replay.admission.inputs import BUDGET as MATCH_CONDITIONS_BUDGET
+from replay.admission.inputs import MATCHES, Inputs, KindEvaluation, MatchConditionsResult, match_conditions
 from replay.admission.observer import ValidationObserver
 from replay.admission.validating.evaluation import RUNTIME_BUDGET, OwnEvaluation, PolicyEvaluation, SharedEvaluation
-from replay.admission.validating.policy_decision import (
+from replay.admission.validating.outcome import (
     ADMITTED,
     DEFAULT_REASON,
     NO_DECISION,

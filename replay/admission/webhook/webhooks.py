@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from replay.admission.conversion import ObjectConverter
 from replay.admission.decision import Denial, WebhookCall
-from replay.admission.inputs import Inputs
-from replay.admission.match_conditions import BUDGET, MATCHES, MatchConditionsResult, match_conditions
+from replay.admission.inputs import BUDGET, MATCHES, Inputs, MatchConditionsResult, match_conditions
 from replay.admission.observer import ConditionsObserver, WebhookObserver
 from replay.admission.request import admission_request
 from replay.cellib.composition import Evaluation

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from replay.admission.explain.expression import TracedExpressions
+from replay.admission.explain.explanation import TracedExpressions
 from replay.admission.inputs import Evaluations, Inputs, evaluations
 from replay.cel.value.values import Value
 from replay.cellib.composition import Evaluated, Evaluation

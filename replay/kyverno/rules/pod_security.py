@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from replay.admission.builtin.pod_security import baseline
 from replay.admission.builtin.pod_security.pod import Pod
-from replay.admission.builtin.pod_security.policy import BASELINE, LATEST, RESTRICTED, parse_version
-from replay.admission.builtin.pod_security.standard import CHECKS
+from replay.admission.builtin.pod_security.standard import BASELINE, CHECKS, LATEST, RESTRICTED, parse_version
 from replay.json import JSON
 from replay.kube.quantity import QuantityError, parse_quantity
 from replay.kyverno.rules.exception import exception_key

@@ -9,7 +9,7 @@ from typing import Any
 
 from replay.admission.inputs import Inputs
 from replay.admission.request import admission_request
-from replay.admission.validating.policy_decision import NO_DECISION, Action
+from replay.admission.validating.outcome import NO_DECISION, Action
 from replay.admission.validating.validator import Validator
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON

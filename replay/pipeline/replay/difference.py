@@ -13,11 +13,10 @@ from collections.abc import Callable, Container, Sequence
 
 from msgspec import Struct
 
-from replay.admission.admitted import UNCHANGED, Admitted
 from replay.admission.alike import AlikeResults
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
-from replay.admission.effects import ADMITTED
+from replay.admission.effects import ADMITTED, UNCHANGED, Admitted
 from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding

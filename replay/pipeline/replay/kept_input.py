@@ -16,10 +16,9 @@ import msgspec
 import orjson
 from msgspec import Raw, Struct
 
-from replay.admission.admitted import UNCHANGED, Admitted
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
-from replay.admission.effects import ADMITTED, Patch
+from replay.admission.effects import ADMITTED, UNCHANGED, Admitted, Patch
 from replay.audit.event import RequestRecord
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, UserInfo

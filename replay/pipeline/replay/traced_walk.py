@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
-from replay.admission.place import Place
+from replay.admission.inputs import Place
 from replay.admission.webhook.plugin import Backends
 from replay.kube.lister import Lister
 from replay.matching.coarse import Classed, CoarseClass

@@ -14,8 +14,7 @@ from msgspec import Struct, field
 from replay.admission.builtin.partial import UnknownInputError, guarded
 from replay.admission.builtin.pod.resources import amounts, pod_amounts
 from replay.admission.builtin.pod_security.pod import Pod
-from replay.admission.builtin.pod_security.policy import LATEST, LevelVersion
-from replay.admission.builtin.pod_security.standard import violations
+from replay.admission.builtin.pod_security.standard import LATEST, LevelVersion, violations
 from replay.admission.builtin.run import MALFORMED
 from replay.audit.part import StorePart
 from replay.audit.period import Period

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from replay.admission.builtin.registry import PLUGINS
 from replay.admission.decision import Decision, Verdict
-from replay.admission.place import Place, changed_places
+from replay.admission.inputs import Place, changed_places
 from replay.json import FieldPath
 from replay.kube.attributes import Missing
 from replay.reconstruct.history.derived import after_binding

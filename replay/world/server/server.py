@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.admission.decision import Verdict
-from replay.admission.place import Place
+from replay.admission.inputs import Place
 from replay.audit.event import CREATED, RequestRecord
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupResource

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from replay.admission.builtin.cluster import PluginCluster
-from replay.admission.builtin.pod.node_declared_feature_validator import NodeDeclaredFeatureValidator
+from replay.admission.builtin.plugin import PluginCluster
+from replay.admission.builtin.pod.scheduling import NodeDeclaredFeatureValidator
 from replay.admission.builtin.run import ask
 from replay.kube.attributes import Operation
 from replay.kube.discovery import builtin_discovery

@@ -15,8 +15,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from replay.admission.builtin.cluster import PluginCluster
-from replay.admission.builtin.plugin import Plugin
+from replay.admission.builtin.plugin import Plugin, PluginCluster
 from replay.admission.builtin.resource_quota.plugin import ResourceQuota
 from replay.admission.builtin.run import PluginResult, ask
 from replay.case.plugin import PluginConfig, PluginWorld, configured_plugin, read_config

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from replay.admission.builtin.cluster import PluginCluster
-from replay.admission.builtin.pod.resize_validator import PodResizeValidator
+from replay.admission.builtin.plugin import PluginCluster
+from replay.admission.builtin.pod.resources import PodResizeValidator
 from replay.admission.builtin.run import ask
 from replay.kube.attributes import Operation
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from replay.admission.builtin.cluster import PluginCluster
+from replay.admission.builtin.plugin import PluginCluster
 from replay.admission.builtin.registry import BY_NAME, PLUGINS
 from replay.admission.builtin.run import ask
 from replay.case.plugin import PluginConfig, PluginWorld

@@ -8,7 +8,7 @@ import pytest
 
 from replay.admission.inputs import Inputs
 from replay.admission.validating.evaluation import SharedEvaluation
-from replay.admission.validating.policy_decision import Action
+from replay.admission.validating.outcome import Action
 from replay.admission.validating.validator import Validator
 from replay.cel.value.values import TypedMap
 from replay.cellib.version import NEWEST

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from replay.admission.builtin.certificate.subject_restriction import CertificateRequestError, subject_of
+from replay.admission.builtin.certificate import CertificateRequestError, subject_of
 from replay.admission.builtin.node_restriction.pod import admit_eviction, admit_pod, admit_status
 from replay.admission.builtin.node_restriction.token import admit_certificate, admit_token
 from replay.admission.builtin.plugin import WRITES, Plugin, Refusal, Review

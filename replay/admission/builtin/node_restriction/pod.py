@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from replay.admission.builtin.plugin import Refusal, Review, known
-from replay.admission.builtin.pod.references import UnknownVolumeError, api_object_reference
-from replay.admission.builtin.storage.default_class import annotations_of
+from replay.admission.builtin.pod.service_account import UnknownVolumeError, api_object_reference
+from replay.admission.builtin.storage import annotations_of
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupVersionKind

@@ -1,16 +1,38 @@
-"""Tolerations as plugins handle them.
+"""Tolerations of pods, and the plugins about them.
 
-Source: `pkg/apis/core/helper/helpers.go`, `staging/src/k8s.io/api/core/v1/toleration.go`.
+PodTolerationRestriction limits them by namespace, ExtendedResourceToleration adds those for device taints,
+DefaultTolerationSeconds those for unavailable nodes.
+
+Sources: `pkg/apis/core/helper/helpers.go`, `staging/src/k8s.io/api/core/v1/toleration.go`,
+`plugin/pkg/admission/{podtolerationrestriction,extendedresourcetoleration,defaulttolerationseconds}/admission.go`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from replay.admission.builtin.namespace import namespace_not_found
+from replay.admission.builtin.plugin import (
+    CREATE_UPDATE,
+    Plugin,
+    Refusal,
+    Review,
+    check_kind,
+    containers_of,
+    known,
+    plain_error,
+)
+from replay.admission.builtin.pod.resources import is_best_effort
+from replay.admission.builtin.storage import annotations_of
+from replay.errors import ManifestError
 from replay.json import JSON
+from replay.kube.attributes import Operation
 from replay.kube.names import label_value, qualified_name
+from replay.kube.plugin import DEFAULT_SECONDS, NOT_READY, UNREACHABLE, with_tolerations
 from replay.manifests.field_error import invalid, not_supported
+from replay.manifests.read.json_reader import JSONSyntaxError, read_json
 
 Toleration = Mapping[str, Any]
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -109,3 +131,171 @@ def _problems_of(toleration: Toleration, path: str) -> Iterator[str]:
         yield str(not_supported(f"{path}.operator", operator, operators))
     if effect and effect not in _EFFECTS:
         yield str(not_supported(f"{path}.effect", effect, _EFFECTS))
+
+
+_DEFAULTS: Final = "scheduler.alpha.kubernetes.io/defaultTolerations"
+_WHITELIST: Final = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
+_MEMORY_PRESSURE: Final = {
+    "key": "node.kubernetes.io/memory-pressure",
+    "operator": "Exists",
+    "effect": "NoSchedule",
+}
+
+
+class PodTolerationRestriction(Plugin):
+    """Applies the list in a namespace's annotation, even an empty one, or the list of the cluster.
+
+    Refusals are no API status.
+    """
+
+    name = "PodTolerationRestriction"
+    operations = CREATE_UPDATE
+    concerns = (("", ("pods",)),)
+    looks_up = (("", "Namespace"),)
+
+    def __init__(self, defaults: list[JSON], allowed: list[JSON]) -> None:
+        """`defaults` and `allowed` are the lists of the cluster."""
+        self._defaults = defaults
+        self._allowed = allowed
+
+    @classmethod
+    def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> PodTolerationRestriction:
+        """See `Plugin.configured`."""
+        del flags
+        check_kind(configuration, "Configuration", {"podtolerationrestriction.admission.k8s.io/v1alpha1"})
+        document = configuration or {}
+        lists = [(name, document.get(name) or ()) for name in ("default", "whitelist")]
+        errors = [
+            error for name, each in lists for error in toleration_problems(each, f"podtolerationrestriction.{name}")
+        ]
+        if errors:
+            raise ManifestError(f"invalid config: [{' '.join(errors)}]")
+        return cls(list(document.get("default") or ()), list(document.get("whitelist") or ()))
+
+    def admit(self, review: Review) -> Refusal | None:
+        """Merge the defaults into a new pod, then check like `validate`.
+
+        Pods that are not best effort also get a toleration.
+        """
+        if not review.is_resource("", "pods"):
+            return None
+        spec, extra = review.object["spec"], []
+        if review.attributes.operation is Operation.CREATE:
+            of_namespace = _namespace_tolerations(review, _DEFAULTS)
+            if isinstance(of_namespace, Refusal):
+                return of_namespace
+            extra += self._defaults if of_namespace is None else of_namespace
+        if not is_best_effort(review.object):
+            extra.append(dict(_MEMORY_PRESSURE))
+        if extra:
+            spec["tolerations"] = merged_tolerations(spec.get("tolerations") or [], extra)
+        return self.validate(review)
+
+    def validate(self, review: Review) -> Refusal | None:
+        """Refuse a toleration that no allowed toleration covers."""
+        if not review.is_resource("", "pods"):
+            return None
+        tolerations = review.object["spec"].get("tolerations") or []
+        if not tolerations:
+            return None
+        of_namespace = _namespace_tolerations(review, _WHITELIST)
+        if isinstance(of_namespace, Refusal):
+            return of_namespace
+        scope, allowed = ("cluster", self._allowed) if of_namespace is None else ("namespace", of_namespace)
+        if are_covered(tolerations, allowed):
+            return None
+        return plain_error(
+            f"pod tolerations (possibly merged with namespace default tolerations) conflict with its {scope} whitelist"
+        )
+
+
+def _namespace_tolerations(review: Review, annotation: str) -> list[JSON] | Refusal | None:
+    """Return the tolerations of an annotation, None if there is none."""
+    namespace = known(review.cluster.namespace(review.attributes.namespace))
+    if namespace is None:
+        return namespace_not_found(review.attributes.namespace)
+    text = annotations_of(namespace).get(annotation)
+    # An empty annotation is an empty list, which overrides the list of the cluster.
+    if not text:
+        return None if text is None else []
+    try:
+        read_json(text.encode())
+    except JSONSyntaxError as error:
+        return plain_error(str(error))
+    return list(json.loads(text) or ())
+
+
+_QUOTA_PREFIX = "requests."
+_NATIVE = "kubernetes.io/"
+
+
+class ExtendedResourceToleration(Plugin):
+    """Adds, for each extended resource that a container requests (even 0), a toleration of the taint of that name."""
+
+    name = "ExtendedResourceToleration"
+    refuses = False
+    operations = CREATE_UPDATE
+    concerns = (("", ("pods",)),)
+
+    def admit(self, review: Review) -> Refusal | None:
+        """Add the tolerations in the order of the resources' names."""
+        if not review.is_resource("", "pods"):
+            return None
+        spec = review.object["spec"]
+        resources = {
+            name
+            for container in containers_of(spec, "containers", "initContainers")
+            for name in ((container.get("resources") or {}).get("requests") or {})
+            if is_extended_resource(name)
+        }
+        for resource in sorted(resources):
+            add_or_update_toleration(spec, {"key": resource, "operator": "Exists", "effect": "NoSchedule"})
+        return None
+
+
+def is_extended_resource(name: str) -> bool:
+    """Return whether a resource is not one of Kubernetes' own (`helper.IsExtendedResourceName`)."""
+    if "/" not in name or _NATIVE in name or name.startswith(_QUOTA_PREFIX):
+        return False
+    return not qualified_name(f"{_QUOTA_PREFIX}{name}")
+
+
+_TAINTS = {
+    NOT_READY: "default-not-ready-toleration-seconds",
+    UNREACHABLE: "default-unreachable-toleration-seconds",
+}
+
+
+class DefaultTolerationSeconds(Plugin):
+    """Adds two tolerations of `NoExecute`, each unless the pod already tolerates that taint with any operator."""
+
+    name = "DefaultTolerationSeconds"
+    refuses = False
+    operations = CREATE_UPDATE
+    concerns = (("", ("pods",)),)
+    flags = tuple(_TAINTS.values())
+
+    def __init__(self, seconds: Mapping[str, int]) -> None:
+        """`seconds` by taint."""
+        self._seconds = seconds
+
+    @classmethod
+    def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> DefaultTolerationSeconds:
+        """See `Plugin.configured`. The plugin has flags, but no document."""
+        del configuration
+        return cls({taint: _seconds(flags, flag) for taint, flag in _TAINTS.items()})
+
+    def admit(self, review: Review) -> Refusal | None:
+        """Append the missing tolerations to the pod."""
+        if review.is_resource("", "pods"):
+            review.object["spec"].update(with_tolerations(review.object["spec"], self._seconds))
+        return None
+
+
+def _seconds(flags: Mapping[str, str], flag: str) -> int:
+    text = str(flags.get(flag, DEFAULT_SECONDS))
+    try:
+        return int(text, 0)
+    except ValueError:
+        message = f'invalid argument "{text}" for "--{flag}" flag: strconv.ParseInt: parsing "{text}": invalid syntax'
+        raise ManifestError(message) from None

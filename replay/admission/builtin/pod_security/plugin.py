@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from replay.admission.builtin.configuration import aggregate
 from replay.admission.builtin.partial import UnknownInputError
-from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, internal_error, known
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, aggregate, internal_error, known
 from replay.admission.builtin.pod_security.pod import Pod, Violation
-from replay.admission.builtin.pod_security.policy import (
+from replay.admission.builtin.pod_security.standard import (
     LATEST,
     LEVELS,
     MODES,
@@ -22,11 +21,12 @@ from replay.admission.builtin.pod_security.policy import (
     LabelError,
     LevelVersion,
     NamespacePolicy,
+    detail,
     parse_level,
     parse_version,
     policy_of,
+    violations,
 )
-from replay.admission.builtin.pod_security.standard import detail, violations
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.attributes import Operation

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from replay.admission.builtin.cluster import PluginCluster
-from replay.admission.builtin.configuration import aggregate, check_kind
 from replay.admission.builtin.partial import UnknownInputError, replaced
 from replay.admission.builtin.plugin import (
     CREATE_UPDATE,
     Plugin,
+    PluginCluster,
     Refusal,
     Review,
+    aggregate,
+    check_kind,
     known,
     plain_error,
 )

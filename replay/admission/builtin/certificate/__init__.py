@@ -1,1 +1,0 @@
-"""Plugins about certificate requests and trust bundles."""

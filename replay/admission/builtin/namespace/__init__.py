@@ -1,1 +1,0 @@
-"""Plugins about namespaces."""

@@ -1,1 +1,0 @@
-"""Plugins about claims, volumes and storage classes."""
