@@ -15,8 +15,7 @@ from replay.audit.ingest import Progress
 from replay.audit.store import Store as StoredLog
 from replay.compare.subject import OWNER_LABEL
 from replay.pipeline.forensic.sql import run_query
-from replay.pipeline.options import Focus, Options
-from replay.pipeline.period import today
+from replay.pipeline.options import Focus, Options, today
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.version import versions_of_sides
 

@@ -23,17 +23,16 @@ from replay.cel.value.types import DURATION, DYN, TIMESTAMP, Type
 from replay.cellib.declared_type import NAMESPACE_TYPE, REQUEST_TYPE, STRUCT_FIELDS, VARIABLES_TYPE
 from replay.cellib.library.authorizer import AUTHORIZER_TYPE, AUTHZ, RESOURCE_CHECK_TYPE, authz_selectors
 from replay.cellib.library.cidr import networks
-from replay.cellib.library.comprehensions import TWO_VARIABLE_COMPREHENSIONS
 from replay.cellib.library.ip import IP
 from replay.cellib.library.list_extensions import list_extensions
-from replay.cellib.library.lists import LISTS, LISTS_1
+from replay.cellib.library.lists import LISTS, LISTS_1, SETS
+from replay.cellib.library.macros import TWO_VARIABLE_COMPREHENSIONS
 from replay.cellib.library.mutation import MUTATION
 from replay.cellib.library.named_format import named_formats
 from replay.cellib.library.optionals import optionals
 from replay.cellib.library.quantity import QUANTITY
 from replay.cellib.library.regex import REGEX
 from replay.cellib.library.semver import SEMVER
-from replay.cellib.library.sets import SETS
 from replay.cellib.library.strings import strings
 from replay.cellib.library.url import urls
 from replay.cellib.version import NEWEST_MINOR, KubernetesVersion

@@ -13,7 +13,7 @@ from replay.json import json_document
 from replay.pipeline.version import version_of
 
 if TYPE_CHECKING:
-    from replay.pipeline.authorization.can_i import Oracle
+    from replay.pipeline.authorization.permission import Oracle
 
 CAN_I_EPILOG = (
     "Examples: replay can-i delete pods --as system:serviceaccount:prod:ci --namespace prod --current next/ --cluster cluster.jsonl\n\n"
@@ -54,7 +54,7 @@ def can_i(
     """
     from replay.authorization.start import configuration_of_mode
     from replay.errors import ReplayError
-    from replay.pipeline.authorization.can_i import AuthorizationScenario, answer_cases, load_oracle
+    from replay.pipeline.authorization.permission import AuthorizationScenario, answer_cases, load_oracle
 
     if cases is None and not (verb and target and user):
         raise ReplayError("say what and who: VERB, a resource or path, and --as USER; or --cases FILE")
@@ -90,8 +90,8 @@ def _answer(
 ) -> int:
     from replay.authorization.case import AccessQuestion, answer_line
     from replay.authorization.trace import AuthorizationVerdict
-    from replay.pipeline.authorization.can_i import ask
-    from replay.report.authorization.trace import trace_lines
+    from replay.pipeline.authorization.permission import ask
+    from replay.report.access import trace_lines
 
     attributes, decided = ask(oracle, AccessQuestion(*who, *where))
     if as_json:

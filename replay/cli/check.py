@@ -251,7 +251,7 @@ def _print(
 def _print_migration(checked: list[CheckedSet], cluster: Sequence[JSON], output: CheckFormat, out: Path | None) -> None:
     from replay.kube.engine_policy import engine_with, function_of
     from replay.pipeline.whole_file import STDOUT, put
-    from replay.report.conversion import migration_json, migration_lines, migration_summary
+    from replay.report.diff_report import migration_json, migration_lines, migration_summary
 
     rules = list(
         function_of(engine_with("migration").migration)(

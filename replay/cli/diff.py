@@ -174,11 +174,11 @@ def _compare_access(
     sides: tuple[Path, Path], cluster: Path | None, kubernetes_version: str | None, output: DiffFormat
 ) -> NoReturn:
     """Print the permissions that RBAC newly grants."""
+    from replay.pipeline.options import DocumentFormat
     from replay.pipeline.output import show
-    from replay.pipeline.project.format import DocumentFormat
     from replay.pipeline.scenario import name_of
     from replay.pipeline.set_diff import compare_access
-    from replay.report.authorization.access import access_document, access_json, access_screen
+    from replay.report.access import access_document, access_json, access_screen
 
     change = compare_access(*sides, cluster, version_of(kubernetes_version, sides))
     if output is DiffFormat.JSON:
@@ -274,7 +274,7 @@ def convert(
     left, with what to do instead. A parameter that a binding names is written into its policy.
     """
     from replay.pipeline.convert import ConvertOptions, convert_set
-    from replay.report.conversion import conversion_lines
+    from replay.report.diff_report import conversion_lines
 
     urls = dict(_named(each) for each in url or ())
     version = version_of(kubernetes_version)

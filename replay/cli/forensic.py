@@ -104,10 +104,9 @@ def lookup(
     warnings, and changes of mutating policies.
     """
     from replay.cli.progress import progress_on
-    from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization
+    from replay.pipeline.authorization.permission import AuthorizationQuestion, look_up_authorization
     from replay.pipeline.forensic.lookup import LookupFilter, look_up
-    from replay.pipeline.options import Options
-    from replay.pipeline.period import time_zone
+    from replay.pipeline.options import Options, time_zone
     from replay.report import lookup_report as report
 
     zone, scenario = time_zone(tz), source.scenario()
@@ -189,9 +188,8 @@ def explain(
     """
     from replay.cli.progress import progress_on
     from replay.pipeline.forensic.explain import explain as explain_request
-    from replay.pipeline.options import Focus, Options
+    from replay.pipeline.options import Focus, Options, time_zone
     from replay.pipeline.output import write_page
-    from replay.pipeline.period import time_zone
     from replay.report.explain_report import explain_document, explain_json
     from replay.report.explain_screen import explain_screen
 
@@ -237,8 +235,7 @@ def timeline(
     """
     from replay.cli.progress import progress_on
     from replay.pipeline.forensic.timeline import object_timeline
-    from replay.pipeline.options import Focus
-    from replay.pipeline.period import time_zone
+    from replay.pipeline.options import Focus, time_zone
     from replay.report.timeline_report import timeline_document, timeline_json
 
     zone, scenario = time_zone(tz), source.scenario()

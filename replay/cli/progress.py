@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.text import Text
 
 from replay.audit.ingest import READING
-from replay.pipeline.process.start import VARIABLE, progress_to
+from replay.pipeline.processes import VARIABLE, progress_to
 from replay.report.render.document import MICROSECONDS, number, size, span
 
 _WITH_BAR = 110

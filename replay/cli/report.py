@@ -108,10 +108,9 @@ def report(
     from replay.cli.progress import progress_on
     from replay.compare.permission_need import UnusedQuestion
     from replay.errors import ReplayError
-    from replay.pipeline.authorization.unused import least_privilege
+    from replay.pipeline.authorization.permission import least_privilege
     from replay.pipeline.log import store_of
-    from replay.pipeline.options import Focus, Options
-    from replay.pipeline.period import time_zone
+    from replay.pipeline.options import Focus, Options, time_zone
     from replay.pipeline.weekly.report import WeeklyQuestion, print_weekly, weekly, weekly_markdown, write_weekly
     from replay.report.render.terminal import stdout_console
     from replay.report.weekly.json import weekly_json
@@ -148,18 +147,18 @@ def _print_unused(
 ) -> None:
     """Print the permissions that are not needed."""
     from replay.cli.progress import progress_on
-    from replay.pipeline.authorization.unused import unused_permissions
+    from replay.pipeline.authorization.permission import unused_permissions
+    from replay.pipeline.options import DocumentFormat
     from replay.pipeline.output import show
-    from replay.pipeline.project.format import DocumentFormat
     from replay.pipeline.whole_file import write_files
-    from replay.report.authorization.unused import (
+    from replay.report.render.html import html
+    from replay.report.render.markdown import markdown
+    from replay.report.unused_permissions import (
         unused_document,
         unused_json,
         unused_screen,
         unused_yaml,
     )
-    from replay.report.render.html import html
-    from replay.report.render.markdown import markdown
 
     with progress_on() as progress:
         uses = unused_permissions(scenario, question, progress, zone)
@@ -207,8 +206,7 @@ def promote(
     the owners of the workloads, since when nothing new was hit, and how sure that is. Prints the change of the bindings.
     """
     from replay.cli.progress import progress_on
-    from replay.pipeline.options import Options
-    from replay.pipeline.period import time_zone
+    from replay.pipeline.options import Options, time_zone
     from replay.pipeline.promote import promote as promote_policy
     from replay.report.promotion import is_ready, promotion_document, promotion_json, promotion_screen
 

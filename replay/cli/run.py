@@ -25,7 +25,7 @@ from replay.cli.options import (
     Workspaces,
     with_groups,
 )
-from replay.pipeline.project.format import FailOn, Format
+from replay.pipeline.options import FailOn, Format
 
 if TYPE_CHECKING:
     from replay.compare.result import RunResult
@@ -115,8 +115,7 @@ def run(
     Reads audit logs, decides every request with the baseline and with the candidate, and reports the differences. A directory with
     audit.*, current/, candidate/ and cluster.* needs no options.
     """
-    from replay.pipeline.options import Options
-    from replay.pipeline.period import today
+    from replay.pipeline.options import Options, today
 
     scenario = source.scenario()
     options = Options(
@@ -148,8 +147,8 @@ def _run_once(
     printed: tuple[Format, Path | None, bool, bool],
     fail_on: list[FailOn] | None,
 ) -> None:
-    from replay.pipeline.process.reading import read_ahead
-    from replay.pipeline.process.start import forking
+    from replay.pipeline.processes import forking
+    from replay.pipeline.reading_process import read_ahead
 
     with forking(), read_ahead(scenario, options) as reading:  # meanwhile all else is imported
         from replay.cli.progress import progress_on
@@ -243,8 +242,7 @@ def accept(
     """
     from replay.cli.progress import progress_on
     from replay.errors import ReplayError
-    from replay.pipeline.options import Options
-    from replay.pipeline.period import today
+    from replay.pipeline.options import Options, today
     from replay.pipeline.project.accepted import acceptances, accepted_text, add_accepted, expiry
     from replay.pipeline.run import run
 

@@ -205,7 +205,7 @@ def sql(
     from replay.cli.progress import progress_on
     from replay.errors import ReplayError
     from replay.pipeline.forensic.sql import ask_clusters, question_names, run_query
-    from replay.pipeline.period import time_zone
+    from replay.pipeline.options import time_zone
     from replay.report.render.rows import csv_text, json_text, print_rows
     from replay.report.render.terminal import stdout_console
     from replay.storage.location import is_pattern, matching_clusters

@@ -25,7 +25,7 @@ from replay.audit.segment import IngestReport
 from replay.audit.source import LiveLog
 from replay.audit.store import Store
 from replay.errors import ReplayError, StoreError
-from replay.pipeline.period import length
+from replay.pipeline.options import length
 from replay.pipeline.scenario import STDIN, Scenario
 from replay.pipeline.store import Retention, octets, prune
 from replay.report.render.document import plural

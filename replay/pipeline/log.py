@@ -15,7 +15,7 @@ from replay.audit.segment import IngestReport
 from replay.audit.store import Store
 from replay.errors import AuditLogError, ReplayError
 from replay.pipeline.fleet.reading import FleetReader
-from replay.pipeline.process.reading import AheadReading
+from replay.pipeline.reading_process import AheadReading
 from replay.pipeline.replay.workers import Fleet
 from replay.pipeline.scenario import Scenario
 from replay.storage.location import cluster_names

@@ -13,14 +13,13 @@ from replay.compare.authorization import FINDINGS as AUTHORIZATION_FINDINGS
 from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult, Service
 from replay.errors import ReplayError
-from replay.pipeline.project.format import DocumentFormat, FailOn, Format
+from replay.pipeline.options import DocumentFormat, FailOn, Format
 from replay.pipeline.whole_file import whole_file, write_files
-from replay.report.annotate import ANNOTATED
+from replay.report.annotate import ANNOTATED, run_annotations
 from replay.report.render.document import Document
 from replay.report.render.html import html
 from replay.report.render.markdown import comment, markdown
 from replay.report.render.terminal import WIDTH, print_document, stdout_console
-from replay.report.run.annotations import run_annotations
 from replay.report.run.brief import run_comment
 from replay.report.run.hits import hits_csv
 from replay.report.run.json import summary_pieces

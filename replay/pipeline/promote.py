@@ -27,8 +27,7 @@ from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import excluded_from_all
 from replay.pipeline.manifests import SetFiles, manifests_of, set_files
-from replay.pipeline.options import Options
-from replay.pipeline.period import microseconds, period
+from replay.pipeline.options import Options, microseconds, period
 from replay.pipeline.project.focus import resolve_policy_names
 from replay.pipeline.run import run_sets
 from replay.pipeline.scenario import Scenario

@@ -45,9 +45,9 @@ from replay.pipeline.facts import (
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of, set_files, with_provider_answers
 from replay.pipeline.options import Options
-from replay.pipeline.process.reading import AheadReading
 from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, conjunction, named_policies, narrowed
+from replay.pipeline.reading_process import AheadReading
 from replay.pipeline.replay.distinct_set import shared_webhooks
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job, KeptPortion, RunAgain

@@ -22,7 +22,7 @@ from replay.audit.segment import IngestReport
 from replay.audit.store import Store, require_store
 from replay.errors import ReplayError, StoreError
 from replay.pipeline.log import ingested
-from replay.pipeline.period import instant
+from replay.pipeline.options import instant
 from replay.pipeline.replay.kept_result import forget
 from replay.pipeline.replay.workers import Fleet
 from replay.pipeline.scenario import Scenario

@@ -26,7 +26,7 @@ from replay.kcp.binding import NO_WORKSPACE, DecidedIn
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.redact import REDACTED, SECRETS, Redactor
 from replay.reconstruct.request import Reached, ReplayRequest
-from replay.report.authorization.trace import authorization_trace
+from replay.report.access import authorization_trace
 from replay.report.expression import expression_lines, shown
 from replay.report.render.document import (
     Document,

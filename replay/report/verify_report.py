@@ -9,7 +9,6 @@ from replay.compare.fidelity import Agreement
 from replay.compare.in_force import EngineAgreement, PolicyHistory, PolicyState, Sign
 from replay.compare.result import VerifyResult
 from replay.json import JSON
-from replay.report.authorization.changes import authorization_differences, authorization_fidelity, fidelity_json
 from replay.report.render.document import (
     Align,
     Column,
@@ -27,6 +26,7 @@ from replay.report.render.document import (
     span,
 )
 from replay.report.render.terminal import first_screen
+from replay.report.run.authorization import authorization_differences, authorization_fidelity, fidelity_json
 from replay.report.trust import agreement_json
 
 ROWS = 15

@@ -48,8 +48,7 @@ class QuestionAnswer(Struct, frozen=True):
 
 def _explain(settings: ServeSettings, trial: Trial, audit_id: str, item: int) -> QuestionAnswer:
     from replay.pipeline.forensic.explain import explain  # noqa: PLC0415 - only a question needs them
-    from replay.pipeline.options import Options  # noqa: PLC0415
-    from replay.pipeline.period import time_zone  # noqa: PLC0415
+    from replay.pipeline.options import Options, time_zone  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
     from replay.report.explain_report import explain_document, explain_json  # noqa: PLC0415
 
@@ -81,7 +80,7 @@ def _coverage(settings: ServeSettings, trial: Trial) -> QuestionAnswer:
 
 def _search(settings: ServeSettings, cluster: str, fields: dict[str, str]) -> QuestionAnswer:
     from replay.pipeline.forensic.lookup import LookupFilter, look_up  # noqa: PLC0415 - only a question needs them
-    from replay.pipeline.period import time_zone  # noqa: PLC0415
+    from replay.pipeline.options import time_zone  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
     from replay.report.lookup_report import lookup_document, lookup_json  # noqa: PLC0415
 

@@ -24,7 +24,7 @@ import orjson
 from msgspec.structs import replace
 
 from replay.errors import ReplayError, reason_of
-from replay.pipeline.process.start import VARIABLE, read_progress
+from replay.pipeline.processes import VARIABLE, read_progress
 from replay.pipeline.project.watch import state
 from replay.serve.settings import ServeSettings, Trial
 from replay.serve.stores import LogState, Stores

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from replay.audit.live.tls import ServerTls
 from replay.audit.store import Store
 from replay.errors import ReplayError, reason_of
-from replay.pipeline.period import length
+from replay.pipeline.options import length
 from replay.pipeline.store import Retention
 from replay.storage.location import cluster_location, cluster_names
 

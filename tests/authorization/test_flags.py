@@ -17,7 +17,7 @@ from replay.errors import ManifestError, ReplayError
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.manifests.server.flags import read_server_flags
-from replay.pipeline.authorization.can_i import AuthorizationScenario, load_oracle
+from replay.pipeline.authorization.permission import AuthorizationScenario, load_oracle
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.set_diff import set_difference

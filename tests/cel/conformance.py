@@ -26,7 +26,7 @@ from replay.cel.value.text import type_name
 from replay.cel.value.timestamp import Duration, Timestamp, parse_duration, parse_timestamp
 from replay.cel.value.types import Type
 from replay.cel.value.values import EvalError, TypeValue, Uint, Value, map_key
-from replay.cellib.library.comprehensions import TWO_VARIABLE_COMPREHENSIONS
+from replay.cellib.library.macros import TWO_VARIABLE_COMPREHENSIONS
 from replay.cellib.library.optionals import OPTIONALS
 from replay.cellib.library.strings import STRINGS
 

@@ -32,7 +32,7 @@ from replay.cel.declare.scope import Declarations
 from replay.cel.declare.wellknown import WELL_KNOWN_LIBRARY
 from replay.cel.syntax.parser import parse
 from replay.cel.value.types import BOOL, DYN, INT, STRING, list_type, struct_type
-from replay.cellib.library.comprehensions import TWO_VARIABLE_COMPREHENSIONS
+from replay.cellib.library.macros import TWO_VARIABLE_COMPREHENSIONS
 from replay.cellib.library.optionals import OPTIONALS
 
 LIBRARIES = (STANDARD_LIBRARY, WELL_KNOWN_LIBRARY, OPTIONALS, TWO_VARIABLE_COMPREHENSIONS)

@@ -9,7 +9,7 @@ from replay.cel.declare.library import Library, VariableDecl
 from replay.cel.env import Env
 from replay.cel.strict.folding import PlanError
 from replay.cel.value.types import DYN
-from replay.cellib.library.comprehensions import TWO_VARIABLE_COMPREHENSIONS
+from replay.cellib.library.macros import TWO_VARIABLE_COMPREHENSIONS
 from replay.cellib.library.optionals import OPTIONALS
 from replay.cellib.library.strings import STRINGS
 

@@ -15,7 +15,7 @@ from replay.cel.syntax import lexer
 from replay.cel.syntax.parser import parse
 from replay.cel.syntax.recovery.tree_visitor import parse_with_recovery
 from replay.cel.value.values import Uint
-from replay.cellib.library.comprehensions import TWO_VARIABLE_MACROS
+from replay.cellib.library.macros import TWO_VARIABLE_MACROS
 from replay.cellib.library.optionals import OPTIONAL_MACROS
 
 MACROS = macro_table([*STANDARD_MACROS, *TWO_VARIABLE_MACROS, *OPTIONAL_MACROS])

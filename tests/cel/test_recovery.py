@@ -14,7 +14,7 @@ from replay.cel.ast.source import Source
 from replay.cel.ast.tree import Ast
 from replay.cel.declare.macros import STANDARD_MACROS, macro_table
 from replay.cel.syntax.parser import parse
-from replay.cellib.library.comprehensions import TWO_VARIABLE_MACROS
+from replay.cellib.library.macros import TWO_VARIABLE_MACROS
 from replay.cellib.library.optionals import OPTIONAL_MACROS
 
 MACROS = macro_table([*STANDARD_MACROS, *TWO_VARIABLE_MACROS, *OPTIONAL_MACROS])

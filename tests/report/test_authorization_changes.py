@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from replay.compare.authorization import AuthorizationCell, AuthorizationOutcome, AuthorizationSummary
-from replay.report.authorization.changes import authorization_json, authorization_sections
+from replay.report.run.authorization import authorization_json, authorization_sections
 
 ACCOUNT = "system:serviceaccount:shop:web"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from replay.manifests.engine_object import Migrated
-from replay.report.conversion import migration_summary
+from replay.report.diff_report import migration_summary
 
 _OUT = Path("cel.yaml")
 _WRITTEN = Migrated("ClusterPolicy/a", "written", ({}, {}, {}))

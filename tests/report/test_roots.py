@@ -19,8 +19,8 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.result import LogFacts, RunResult, SetFacts
 from replay.compare.subject import hits
 from replay.compare.summary import CellKey, Example, OutcomeFinding, Summary
+from replay.report.annotate import run_annotations
 from replay.report.render.document import Document, Table
-from replay.report.run.annotations import run_annotations
 from replay.report.run.hits import hit_values, hits_csv
 from replay.report.run.json import summary_json
 from replay.report.run.report import run_document

@@ -11,8 +11,7 @@ from replay.authorization.trace import AuthorizerDecision
 from replay.authorization.webhook import AuthorizerAnswer
 from replay.errors import ReplayError
 from replay.json import JSON
-from replay.webhook.authorizer import AuthorizerEndpoint
-from replay.webhook.client import PATIENCE
+from replay.webhook.client import PATIENCE, AuthorizerEndpoint
 from tests.webhook.server import DATA, serving
 
 SPEC = {"user": "jane", "groups": ["dev"]}

@@ -46,7 +46,7 @@ from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.skew import widened_samples
-from replay.webhook.authorizer import AuthorizerEndpoint
+from replay.webhook.client import AuthorizerEndpoint
 from replay.world.gate import Gate
 
 _WEBHOOK_OPTION = "--webhook"

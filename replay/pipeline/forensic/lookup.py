@@ -30,7 +30,7 @@ from replay.manifests.plugin import ALL_PLUGINS
 from replay.pipeline.forensic.past import Chosen, decided, past_job, past_requests, requests_of
 from replay.pipeline.log import opened, require_known, set_variables
 from replay.pipeline.manifests import Manifests, manifests_of
-from replay.pipeline.period import period, sql_time
+from replay.pipeline.options import period, sql_time
 from replay.pipeline.project.focus import WILDCARDS, contains_name, names_of, resolve_policy_names
 from replay.pipeline.replay.redaction import redactor_of, store_redactors
 from replay.pipeline.scenario import Scenario

@@ -13,7 +13,7 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.result import RunResult
 from replay.errors import ReplayError
 from replay.json import JSON
-from replay.pipeline.period import length
+from replay.pipeline.options import length
 from replay.pipeline.whole_file import whole_file
 
 API_VERSION, KIND = "replay/v1", "AcceptedFindings"

@@ -26,8 +26,7 @@ from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.log import MOST_SUGGESTIONS, require_known
 from replay.pipeline.manifests import Manifests
-from replay.pipeline.options import Focus
-from replay.pipeline.period import period, sql_time
+from replay.pipeline.options import Focus, period, sql_time
 from replay.pipeline.replay.distinct_set import only_named
 from replay.pipeline.replay.job import Job
 from replay.reconstruct.cluster import Cluster

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from replay.pipeline.process.start import (
+from replay.pipeline.processes import (
     begin,
     can_fork,
     forked,

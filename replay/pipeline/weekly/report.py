@@ -21,13 +21,12 @@ from replay.compare.readiness import NamespaceReadiness
 from replay.compare.subject import OWNER_LABEL
 from replay.compare.weekly import EffectSide, Figures, FileFidelity, WeeklyResult
 from replay.errors import AuditLogError, ReplayError
-from replay.pipeline.authorization.lookup import refusals
+from replay.pipeline.authorization.permission import refusals
 from replay.pipeline.facts import set_facts
 from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import opened
 from replay.pipeline.manifests import Manifests, manifests_of
-from replay.pipeline.options import Options
-from replay.pipeline.period import instant, microseconds
+from replay.pipeline.options import Options, instant, microseconds
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.workers import WorkerPool, prepare_workers, replay_parts
 from replay.pipeline.scan import scan_store

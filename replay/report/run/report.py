@@ -10,7 +10,7 @@ from typing import NamedTuple
 from replay.compare.outcome import MUTATIONS, WORDS, OutcomeKind
 from replay.compare.result import RunResult, WorldFacts
 from replay.compare.summary import Summary
-from replay.report.authorization.changes import authorization_facts, authorization_sections
+from replay.report.proof import proof_section
 from replay.report.render.charts import MAX_SERIES
 from replay.report.render.document import (
     MICROSECONDS,
@@ -32,6 +32,7 @@ from replay.report.render.document import (
     span,
 )
 from replay.report.run.api_versions import api_versions_fact, api_versions_section
+from replay.report.run.authorization import authorization_facts, authorization_sections
 from replay.report.run.denied import (
     accepted_facts,
     accepted_section,
@@ -44,7 +45,6 @@ from replay.report.run.denied import (
 )
 from replay.report.run.hits import hits_section
 from replay.report.run.mutations import mutation_sections
-from replay.report.run.proofs import proof_section
 from replay.report.run.summary import TITLE, determined_fact, lockout_fact, run_verdict, summary_tables
 from replay.report.run.triggered import triggered_section
 from replay.report.run.views import (

@@ -14,7 +14,6 @@ from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
 from replay.compare.summary import decided
 from replay.kube.denial import without_webhook
-from replay.report.authorization.changes import authorization_verdict
 from replay.report.render.document import (
     Align,
     Column,
@@ -33,6 +32,7 @@ from replay.report.render.document import (
 )
 from replay.report.render.terminal import cut, lines_over, next_steps, part_of
 from replay.report.run.api_versions import api_versions_fact, removed_verdict
+from replay.report.run.authorization import authorization_verdict
 from replay.report.run.denied import accepted_facts, bootstrap_gap_fact
 from replay.report.run.views import (
     CellItems,

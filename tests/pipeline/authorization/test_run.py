@@ -13,9 +13,8 @@ from replay.compare.result import RunResult
 from replay.errors import ReplayError
 from replay.kube.lister import ObjectLister
 from replay.kube.rbac_authorizer import RoleResolver
-from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization
+from replay.pipeline.authorization.permission import AuthorizationQuestion, least_privilege, look_up_authorization
 from replay.pipeline.authorization.replay import AuthorizedRequest, read_questions
-from replay.pipeline.authorization.unused import least_privilege
 from replay.pipeline.forensic.explain import explain
 from replay.pipeline.log import opened
 from replay.pipeline.options import Options
@@ -24,8 +23,8 @@ from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.verify import verify
 from replay.reconstruct.snapshot import numbered_lines
-from replay.report.authorization.changes import authorization_json
 from replay.report.explain_report import explain_json
+from replay.report.run.authorization import authorization_json
 
 SAMPLE = Path(__file__).parents[3] / "sample_audit" / "authorization"
 WEBHOOKS = tuple(f"{name}.example.com={SAMPLE / 'sars.jsonl.zst'}" for name in ("guard", "tier", "fallback"))

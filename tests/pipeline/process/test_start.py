@@ -7,9 +7,7 @@ import sys
 
 import pytest
 
-ASK = (
-    "from replay.pipeline.process.start import can_fork, forking\nwith forking(): print(can_fork())\nprint(can_fork())"
-)
+ASK = "from replay.pipeline.processes import can_fork, forking\nwith forking(): print(can_fork())\nprint(can_fork())"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libraries of other systems do not bear a fork")

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from replay.pipeline.process.start import begin, can_fork, forked, shielded_from_signals
+from replay.pipeline.processes import begin, can_fork, forked, shielded_from_signals
 from replay.pipeline.scenario import STDIN, Scenario
 from replay.storage.scratch import scratch
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from replay.audit.ingest import Progress
     from replay.audit.segment import IngestReport
     from replay.pipeline.options import Options
+
 
 _POLL_SECONDS = 0.2
 

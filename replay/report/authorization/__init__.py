@@ -1,1 +1,0 @@
-"""Results of authorization as text and documents."""
