@@ -146,7 +146,7 @@ def _broken(node: _SchemaNode, rule: Mapping[str, JSON], version: KubernetesVers
 
 def _wording(node: _SchemaNode, rule: Mapping[str, JSON], detail: str, kind: str) -> str:
     """Return the message for a rule's reason (`fieldErrorForReason`). Objects and lists are not printed."""
-    from replay.manifests.field_error import forbidden, invalid, required  # noqa: PLC0415 - few sets have such rules
+    from replay.manifests.finding import forbidden, invalid, required  # noqa: PLC0415 - few sets have such rules
 
     path = _shown(f"{node.path}{rule.get('fieldPath') or ''}".lstrip("."))
     match rule.get("reason"):

@@ -23,8 +23,7 @@ from replay.kube.admissionregistration import (
     Rule,
     WebhookConfiguration,
 )
-from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.rules import ANY, matches_resource
+from replay.matching.rules import ANY, EquivalentResourceMapper, matches_resource
 
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 OBJECT, OLD_OBJECT, NAMESPACE, PARAMS, AUTHORIZER = "object", "oldObject", "namespaceObject", "params", "authorizer"

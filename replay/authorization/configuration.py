@@ -20,7 +20,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.go.time import SECOND, duration_text, parse_duration
 from replay.json import JSON
 from replay.kube.names import dns1123_subdomain
-from replay.manifests.field_error import (
+from replay.manifests.finding import (
     FieldError,
     duplicate,
     internal,
@@ -31,7 +31,7 @@ from replay.manifests.field_error import (
     too_many,
 )
 from replay.manifests.go_type.decode import Problem
-from replay.manifests.go_type.scheme import SCHEME_NAME, Registered, Scheme
+from replay.manifests.go_type.schema import SCHEME_NAME, Registered, Scheme
 from replay.manifests.read.document_reader import UndecodableError, read_object
 from replay.manifests.read.documents import os_reason
 

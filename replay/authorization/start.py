@@ -33,7 +33,7 @@ from replay.errors import ManifestError, ReplayError
 from replay.go.format import quote
 from replay.go.time import parse_duration
 from replay.json import JSON
-from replay.manifests.field_error import FieldError, aggregate
+from replay.manifests.finding import FieldError, aggregate
 from replay.manifests.go_type.decode import Problem, json_type, plain
 from replay.manifests.read.document_reader import UndecodableError, read_untyped
 from replay.manifests.read.documents import os_reason

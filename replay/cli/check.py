@@ -273,7 +273,7 @@ def _check_reload(path: Path, running: Path, version: KubernetesVersion, *, as_j
     from replay.authorization.configuration import ConfigurationError, ServerFiles
     from replay.authorization.start import check_reload
     from replay.manifests.authorization_file import CONFIGURATION_FILE
-    from replay.manifests.reload import reloaded
+    from replay.manifests.drift import reloaded
     from replay.report.findings import configuration_check_json, configuration_check_text
 
     results = list(reloaded(path, running, version))

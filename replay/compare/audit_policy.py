@@ -17,8 +17,7 @@ from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, split_api_version
 from replay.kube.rbac import RBAC_RESOURCES
 from replay.matching.coarse import CONNECT_SUBRESOURCES
-from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.rules import ANY
+from replay.matching.rules import ANY, EquivalentResourceMapper
 
 NONE, METADATA, REQUEST_RESPONSE = "None", "Metadata", "RequestResponse"
 WRITES = ("create", "update", "patch", "delete", "deletecollection")

@@ -23,8 +23,7 @@ from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
 from replay.matching.coarse import CoarseClass, may_select
-from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.rules import excluded_from_all
+from replay.matching.rules import EquivalentResourceMapper, excluded_from_all
 from replay.reconstruct.cluster import Cluster, ClusterLister
 
 

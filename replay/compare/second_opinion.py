@@ -27,8 +27,8 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ValidatingAdmissionPolicy
 from replay.kube.attributes import Attributes
 from replay.kube.lister import Lister
-from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher
+from replay.matching.rules import EquivalentResourceMapper
 
 MAX_EXAMPLES = 20
 ERROR = "error"

@@ -18,9 +18,8 @@ from msgspec.structs import replace
 from replay.cellib.version import KubernetesVersion
 from replay.checkout import require_inside, require_links_inside
 from replay.go.format import quote
-from replay.manifests.field_error import FieldError, invalid
-from replay.manifests.finding import SERVER, Finding, Severity
-from replay.manifests.go_type.scheme import Registered, Scheme
+from replay.manifests.finding import SERVER, FieldError, Finding, Severity, invalid
+from replay.manifests.go_type.schema import Registered, Scheme
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.plugin import ALL_PLUGINS, PluginName
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object

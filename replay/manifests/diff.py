@@ -23,8 +23,9 @@ from replay.kube.admissionregistration import (
     Policy,
     Rule,
     Webhook,
+    rule_text,
+    selector_text,
 )
-from replay.manifests.match_text import rule_text, selector_text
 from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
 from replay.manifests.server.settings import diff_server
 from replay.manifests.static_rule import static_twin

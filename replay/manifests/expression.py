@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
-from replay.manifests.field_error import FieldError, internal, invalid
+from replay.manifests.finding import FieldError, internal, invalid
 
 __all__ = ["CheckedExpression", "ExpressionKind", "Expressions"]
 

@@ -1,12 +1,91 @@
-"""Findings of `replay check`: one error or warning at one place of a manifest."""
+"""Findings of `replay check` (one error or warning at one place of a manifest), and field errors in the API server's wording.
+
+Source of the wording: `k8s.io/apimachinery/pkg/util/validation/field`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
 
+from replay.go.format import marshal, quote
+from replay.json import JSON
 from replay.manifests.read.node import NOWHERE, Position
+
+
+class FieldError(Struct, frozen=True):
+    """One error of one field. `str()` is `path: body`. `shown_path` is the server's spelling, if different."""
+
+    path: str
+    body: str
+    shown_path: str = ""
+
+    def __str__(self) -> str:
+        """Return the text as in the server's list."""
+        return f"{self.shown_path or self.path}: {self.body}"
+
+
+def required(path: str, detail: str = "") -> FieldError:
+    """Return the error for a missing or empty value."""
+    return _error(path, "Required value", detail)
+
+
+def invalid(path: str, value: JSON, detail: str, *, named_type: bool = False) -> FieldError:
+    """Return the error for a malformed value.
+
+    A plain string is quoted as in Go. Other values are printed as JSON with their own order of fields.
+    """
+    shown = quote(value) if isinstance(value, str) and not named_type else marshal(value, sort_keys=False)
+    return _error(path, f"Invalid value: {shown}", detail)
+
+
+def not_supported(path: str, value: str, supported: Iterable[str]) -> FieldError:
+    """Return the error for an unknown value of an enumeration."""
+    return not_supported_struct(path, value, supported)
+
+
+def not_supported_struct(path: str, value: JSON, supported: Iterable[str]) -> FieldError:
+    """Return the error for an unknown value, with a struct in its place. Its fields are in Go's order."""
+    listed = ", ".join(quote(item) for item in supported)
+    return _error(path, f"Unsupported value: {marshal(value, sort_keys=False)}", f"supported values: {listed}")
+
+
+def duplicate(path: str, value: str) -> FieldError:
+    """Return the error for a value that must be unique and is not."""
+    return _error(path, f"Duplicate value: {quote(value)}", "")
+
+
+def forbidden(path: str, detail: str) -> FieldError:
+    """Return the error for a value that may not be set here."""
+    return _error(path, "Forbidden", detail)
+
+
+def too_long(path: str, limit: int) -> FieldError:
+    """Return the error for a value over `limit` bytes."""
+    return _error(path, "Too long", f"may not be more than {limit} bytes")
+
+
+def too_many(path: str, count: int, limit: int) -> FieldError:
+    """Return the error for a list of more than `limit` items."""
+    return _error(path, f"Too many: {count}", f"must have at most {limit} items")
+
+
+def internal(path: str, detail: str) -> FieldError:
+    """Return an error that is not the fault of the manifest."""
+    return _error(path, "Internal error", detail)
+
+
+def _error(path: str, body: str, detail: str) -> FieldError:
+    return FieldError(path, f"{body}: {detail}" if detail else body)
+
+
+def aggregate(errors: Iterable[FieldError]) -> str:
+    """Return several errors as one text, each once, and in brackets if there are several."""
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
 
 SERVER = "server"
 """Name of every finding that the API server itself would refuse."""

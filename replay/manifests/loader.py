@@ -23,10 +23,9 @@ from replay.manifests.authorization_file import CONFIGURATION_FILE
 from replay.manifests.defaulting import set_defaults
 from replay.manifests.engine_object import without_engine_objects
 from replay.manifests.expression import CheckedExpression
-from replay.manifests.field_error import aggregate
-from replay.manifests.finding import SERVER, Finding, ManifestRefusal, Severity
+from replay.manifests.finding import SERVER, Finding, ManifestRefusal, Severity, aggregate
 from replay.manifests.go_type.decode import plain
-from replay.manifests.go_type.scheme import LOADER_SCHEME, Registered
+from replay.manifests.go_type.schema import LOADER_SCHEME, Registered
 from replay.manifests.plugin import PluginName
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
 from replay.manifests.read.documents import DirectoryDocuments, read_directory

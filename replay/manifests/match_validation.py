@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from replay.json import JSON
 from replay.kube.names import dns1123_subdomain, label_value, masked_prefix, path_segment, qualified_name
 from replay.manifests.expression import ExpressionKind, Expressions
-from replay.manifests.field_error import (
+from replay.manifests.finding import (
     FieldError,
     duplicate,
     forbidden,

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from replay.cellib.version import KubernetesVersion
-from replay.manifests.go_type.scheme import Registered
+from replay.manifests.go_type.schema import Registered
 from replay.manifests.served import Gates, is_enabled
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from replay.cellib.version import NEWEST_MINOR, KubernetesVersion
 from replay.kube.admissionregistration import GROUP
-from replay.manifests.field_error import forbidden
+from replay.manifests.finding import forbidden
 
 
 class Minors(NamedTuple):

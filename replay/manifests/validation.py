@@ -18,7 +18,7 @@ from replay.go.url import URLError, from_bytes, parse_url
 from replay.json import JSON
 from replay.kube.names import WORDING, dns1035_label, dns1123_subdomain, path_segment, qualified_name, wording_of
 from replay.manifests.expression import CheckedExpression, ExpressionKind, Expressions
-from replay.manifests.field_error import FieldError, duplicate, forbidden, invalid, not_supported, required
+from replay.manifests.finding import FieldError, duplicate, forbidden, invalid, not_supported, required
 from replay.manifests.match_validation import (
     FAILURE_POLICIES,
     MATCH_POLICIES,

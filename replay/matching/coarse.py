@@ -14,8 +14,7 @@ from msgspec.structs import astuple
 
 from replay.kube.admissionregistration import MatchPolicy, MatchResources, Rule
 from replay.kube.gvk import GroupResource
-from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.rules import ANY
+from replay.matching.rules import ANY, EquivalentResourceMapper
 
 CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
 """The subresources whose requests are CONNECT, with any verb."""

@@ -19,8 +19,7 @@ from replay.kube.admissionregistration import LabelSelector, MatchPolicy, MatchR
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
-from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.rules import RuleKey, matches_rule
+from replay.matching.rules import EquivalentResourceMapper, RuleKey, matches_rule
 from replay.matching.selectors import EVERYTHING, Labels, MatchSelectorError, Selector, selector_from_label_selector
 
 INTERNAL_ERROR = "Internal error occurred: "

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from replay.kube.admissionregistration import MatchResources, Rule
+from replay.kube.admissionregistration import MatchResources, Rule, rule_text, selector_text
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
-from replay.manifests.match_text import rule_text, selector_text
 from replay.matching.matcher import Matcher, MatchError, RequestClass, labels_of, namespace_labels
 from replay.matching.rules import ANY, RuleKey, matches_resource, matches_rule
 from replay.matching.selectors import Labels, MatchSelectorError, Selector, selector_from_label_selector

@@ -35,8 +35,7 @@ from replay.kube.lister import ObjectKey
 from replay.manifests.diff import diff_sets, moved_names
 from replay.manifests.object_diff import Verb
 from replay.matching.coarse import CoarseClass, may_select
-from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.rules import excluded_from_all
+from replay.matching.rules import EquivalentResourceMapper, excluded_from_all
 from replay.pipeline.replay.job import Job
 from replay.pipeline.scenario import STDIN, Scenario, name_of
 from replay.reconstruct.cluster import key_of

@@ -24,8 +24,7 @@ from replay.kube.gvk import GroupResource
 from replay.manifests.engine_object import DENIES_ALREADY, EnginePromotion
 from replay.manifests.set_loader import SetObjects
 from replay.matching.coarse import coarse_predicate
-from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.rules import excluded_from_all
+from replay.matching.rules import EquivalentResourceMapper, excluded_from_all
 from replay.pipeline.manifests import SetFiles, manifests_of, set_files
 from replay.pipeline.options import Options, microseconds, period
 from replay.pipeline.project.focus import resolve_policy_names

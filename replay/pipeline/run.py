@@ -25,7 +25,7 @@ from replay.compare.summary import Summary
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import Sets
 from replay.matching.coarse import CoarseClass, may_select, of_classes
-from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import EquivalentResourceMapper
 from replay.pipeline.authorization.run import (
     AuthorizationInputs,
     Authorized,
@@ -78,7 +78,7 @@ from replay.report.diff_report import diff_text
 from replay.report.trust import matches_log
 from replay.storage.location import is_remote
 from replay.storage.scratch import scratch
-from replay.world.opening import assumptions
+from replay.world.ledger import assumptions
 from replay.world.reach import LogAnswers, may_decide_differently
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from replay.kube.engine_policy import ENGINES, is_of_engine
 from replay.kube.gvk import GroupResource, split_api_version
 from replay.kube.rbac import RBAC_RESOURCES
 from replay.manifests.set_loader import load_manifest_set
-from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import EquivalentResourceMapper
 from replay.pipeline.whole_file import whole_file
 
 TIMEOUT = 300

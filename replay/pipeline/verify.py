@@ -37,7 +37,7 @@ from replay.compare.tally import Tally
 from replay.distribution import install_command
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ValidatingAdmissionPolicy
-from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import EquivalentResourceMapper
 from replay.pipeline.authorization.run import authorization_inputs, replay_authorization
 from replay.pipeline.facts import health_notes, log_facts, set_facts
 from replay.pipeline.log import filled

@@ -22,8 +22,8 @@ from replay.errors import UNFORESEEN
 from replay.kube.admissionregistration import FailurePolicy
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.schema import Schema
-from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Matcher
+from replay.matching.rules import EquivalentResourceMapper
 from replay.prove.claim import UNBOUNDED, ClaimBound, Comparison, Proof, Witness
 from replay.prove.context import ProofContext, context_of
 from replay.prove.normal import NormalPolicy, match_alike, normal_policy

@@ -23,7 +23,7 @@ from replay.reconstruct.patch.body import UnappliedPatchError
 from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
-from replay.reconstruct.request_object import sent_object
+from replay.reconstruct.request import sent_object
 from replay.reconstruct.server.builtin import after_builtin_mutators
 from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.server.options import connect_object

@@ -1,4 +1,9 @@
-"""Rebuilds requests as admission saw them from the records of an object."""
+"""Rebuilds requests as admission saw them from the records of an object.
+
+If the clocks of API servers differ, each time in the log may be wrong by up to an error. Every request counts as having
+run somewhere within its interval, widened by that error. A reported order still holds. An order that is no longer
+certain is unknown.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +19,13 @@ from replay.audit.event import CREATED, RequestRecord
 from replay.audit.format.admission_review import REVIEW
 from replay.audit.part import object_ref
 from replay.errors import UNFORESEEN
+from replay.identity import IdentityMap
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.schema import Schemas
 from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 from replay.reconstruct.collection import deleted_items, is_pending
+from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import ObjectHistory, OldObjects
 from replay.reconstruct.mutation_input import Mutators, is_changed_by_webhook, no_policies, patched
@@ -28,7 +35,7 @@ from replay.reconstruct.rebuild import NOT_ASKED, NULL, RebuildContext, Rebuilt,
 from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES, Exchange
 from replay.reconstruct.record.known import Known, attribute, shown
-from replay.reconstruct.request import Reached, ReplayRequest
+from replay.reconstruct.request import Reached, ReplayRequest, sent_object
 from replay.reconstruct.request_fields import (
     NO_KIND,
     Skeletons,
@@ -38,7 +45,6 @@ from replay.reconstruct.request_fields import (
     options_of,
     reviewed_request,
 )
-from replay.reconstruct.request_object import sent_object
 from replay.reconstruct.server.default_class import DefaultClasses
 from replay.reconstruct.shard import as_sent_to_shard
 from replay.reconstruct.trust import ALL_TRUSTED, Trust
@@ -371,3 +377,53 @@ def _namespace_object(record: RequestRecord, lister: ClusterLister) -> Known | M
             "give a snapshot of the cluster (--cluster)",
         )
     return namespace
+
+
+MOST_TRUSTED = 4_000_000
+"""Largest error in microseconds for which histories are trusted: they are read with five more seconds of writes."""
+_MARGIN = 20_000
+
+
+def clock_error(apart: int) -> int:
+    """Return the error to allow for clocks that differ by at least `apart` microseconds.
+
+    How much more they differ depends on the load.
+    """
+    return 2 * apart + _MARGIN if apart > 0 else 0
+
+
+def widened(record: RequestRecord, error: int) -> RequestRecord:
+    """Return a record with its interval widened by a clock error."""
+    return record._replace(received=record.received - error, stage_time=record.stage_time + error) if error else record
+
+
+def widened_samples(samples: Iterable[tuple[int, int, int]], error: int) -> tuple[tuple[int, int, int], ...]:
+    """Return samples of a `RevisionClock` widened by a clock error."""
+    return tuple(
+        (revision, start if start == BEFORE else start - error, end + error) for revision, start, end in samples
+    )
+
+
+class TolerantReconstructor(Reconstructor, frozen=True):
+    """Rebuilds requests as if each had run somewhere within its widened interval. Records keep their own times."""
+
+    error: int = 0
+
+    def requests(self, records: Sequence[RequestRecord]) -> Iterator[ReplayRequest]:
+        """See `Reconstructor.requests`."""
+        wider = [widened(record, self.error) for record in records]
+        own = IdentityMap(zip(wider, records, strict=True))
+        for request in super().requests(wider):
+            request.record = own[request.record]
+            if (
+                request.reached is Reached.FAILED_BEFORE
+                and request.record.verb == "delete"
+                and request.record.code == 200
+            ):
+                # Of several deletions with the same version in the response, policies ran only for the first. The order
+                # is unknown here.
+                request.reached = Reached.UNKNOWN
+                request.reached_reason = (
+                    "two deletions have the same response, and the clocks do not show which came first"
+                )
+            yield request

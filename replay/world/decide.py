@@ -1,10 +1,14 @@
-"""Decisions about one request. Its operation (create or update) may be unknown."""
+"""Decisions about one request. Its operation (create or update) may be unknown.
+
+A request reaches admission in one set only if the authorizers of the sets differ (`Gate`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.admission.chain import Chain, Decider, attributes_of
@@ -137,3 +141,21 @@ def common_decision(one: Decision, other: Decision) -> Decision:
         undetermined=tuple(dict.fromkeys((*gaps, *open_ones))),
         webhooks=tuple(call for call in one.webhooks if call in other.webhooks),
     )
+
+
+class Gate(Struct, frozen=True):
+    """Writes by sequence number: those that the candidate's authorizers refuse, and those that only they allow."""
+
+    refused: frozenset[int] = frozenset()
+    newly_allowed: frozenset[int] = frozenset()
+    unknown: frozenset[int] = frozenset()
+    """Allowed requests for which the candidate's authorization is unknown."""
+
+    def candidate(self, seq: int, decision: Decision) -> Decision:
+        """Return the candidate's decision about a request, given the decision of its policies."""
+        return REFUSED_BY_AUTHORIZERS if seq in self.refused else decision
+
+
+OPEN = Gate()
+REFUSED_BY_AUTHORIZERS = Decision(Verdict.NOT_REACHED)
+"""Decision of admission about a request that the authorizers refuse."""

@@ -24,10 +24,10 @@ from replay.kube.lister import ObjectKey
 from replay.kube.rbac import RBAC_GROUP, RBAC_RESOURCES, RoleBindings
 from replay.manifests.diff import diff_sets
 from replay.matching.coarse import CoarseClass, may_select
-from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import EquivalentResourceMapper
 from replay.reconstruct.cluster import Cluster
 from replay.world.collection import Collections
-from replay.world.gate import OPEN, Gate
+from replay.world.decide import OPEN, Gate
 from replay.world.lookup import DEFINITION, LookupChanges, granting_objects
 from replay.world.namespace import namespace_key
 from replay.world.ownership import Ownership

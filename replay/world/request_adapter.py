@@ -20,8 +20,7 @@ from replay.reconstruct.rebuild import NULL, Rebuilt
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
-from replay.reconstruct.request import ReplayRequest
-from replay.reconstruct.request_object import sent_object
+from replay.reconstruct.request import ReplayRequest, sent_object
 from replay.reconstruct.server.builtin import after_builtin_mutators
 from replay.reconstruct.server.strategy import after_create, after_update
 from replay.world.controller import is_controller

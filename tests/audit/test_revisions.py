@@ -10,7 +10,7 @@ import pytest
 
 from replay.audit.store import Store
 from replay.reconstruct.history.clock import BEFORE, RevisionClock
-from replay.reconstruct.skew import widened_samples
+from replay.reconstruct.reconstructor import widened_samples
 from tests.support.log_evidence import clock_samples
 
 Write = tuple[str, int, int, int]

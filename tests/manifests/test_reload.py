@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from replay.cellib.version import NEWEST
 from replay.cli.app import app
 from replay.errors import ManifestError
+from replay.manifests.drift import Reloaded, ReloadResult, reloaded
 from replay.manifests.plugin import PluginName
-from replay.manifests.reload import Reloaded, ReloadResult, reloaded
 
 VAP, MAP = PluginName.VALIDATING_ADMISSION_POLICY, PluginName.MUTATING_ADMISSION_POLICY
 POLICY = """\

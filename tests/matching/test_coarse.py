@@ -27,9 +27,8 @@ from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.matching.coarse import CoarseClass, Predicate, both, coarse_predicate, may_select, of_classes
-from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Matcher
-from replay.matching.rules import is_excluded_from_policies
+from replay.matching.rules import EquivalentResourceMapper, is_excluded_from_policies
 
 MAPPER = EquivalentResourceMapper(builtin_discovery())
 

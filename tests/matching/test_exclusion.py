@@ -17,8 +17,12 @@ from replay.kube.gvk import GroupVersionResource
 from replay.manifests.server.flags import ServerFlags
 from replay.manifests.server.settings import ServerSettings
 from replay.matching.coarse import CoarseClass, coarse_predicate, may_select
-from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.rules import excluded_from_all, is_excluded_from_policies, is_excluded_from_webhooks
+from replay.matching.rules import (
+    EquivalentResourceMapper,
+    excluded_from_all,
+    is_excluded_from_policies,
+    is_excluded_from_webhooks,
+)
 
 VIRTUAL = [
     ("authentication.k8s.io", "selfsubjectreviews"),

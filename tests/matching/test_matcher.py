@@ -14,8 +14,8 @@ from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequir
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher, MatchError, MatchResult
+from replay.matching.rules import EquivalentResourceMapper
 
 POD = GroupVersionKind("", "v1", "Pod")
 PODS = GroupVersionResource("", "v1", "pods")

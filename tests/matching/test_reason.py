@@ -11,9 +11,9 @@ from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectTracker
-from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Matcher
 from replay.matching.reason import mismatch_reason
+from replay.matching.rules import EquivalentResourceMapper
 
 
 def rule(**changes: Any) -> Rule:

@@ -9,7 +9,7 @@ from replay.kube.attributes import Basis
 from replay.kube.discovery import builtin_discovery
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
-from replay.reconstruct.request_object import sent_object
+from replay.reconstruct.request import sent_object
 
 SYSTEM = {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:00Z"}
 BODY = {

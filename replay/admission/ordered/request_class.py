@@ -13,8 +13,7 @@ from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.kube.attributes import Operation
 from replay.kube.discovery import Discovery
 from replay.matching.coarse import Classed, CoarseClass, may_select
-from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.rules import excluded_from_all
+from replay.matching.rules import EquivalentResourceMapper, excluded_from_all
 
 
 class ClassQuestions:

@@ -48,8 +48,8 @@ from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.rbac_authorizer import RBACAuthorizer
-from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher, MatchError
+from replay.matching.rules import EquivalentResourceMapper
 
 # Plans of the policies that requests of a class may match.
 # They are grouped by the inputs that show that they decide nothing.

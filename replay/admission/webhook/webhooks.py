@@ -30,9 +30,8 @@ from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
 from replay.kube.rbac_authorizer import RBACAuthorizer
-from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import INTERNAL_ERROR, Criteria, Matcher, MatchError, RequestClass
-from replay.matching.rules import is_excluded_from_api_webhooks, is_excluded_from_webhooks
+from replay.matching.rules import EquivalentResourceMapper, is_excluded_from_api_webhooks, is_excluded_from_webhooks
 
 
 class WebhookHook(Struct, frozen=True):

@@ -15,7 +15,7 @@ from msgspec import Struct
 from replay.go.format import marshal, quote
 from replay.json import JSON
 from replay.manifests.go_type.decode import Problem, decode, json_type, plain, strict_decoding_error
-from replay.manifests.go_type.scheme import SCHEME_NAME, Registered, Scheme
+from replay.manifests.go_type.schema import SCHEME_NAME, Registered, Scheme
 from replay.manifests.read.json_reader import JSONSyntaxError, read_json, text_from_bytes
 from replay.manifests.read.node import Mapping, Node, Position, Scalar, position_of
 

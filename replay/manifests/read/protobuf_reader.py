@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from replay.json import JSON
-from replay.manifests.go_type.schema import Field, struct
-from replay.manifests.go_type.scheme import Registered
+from replay.manifests.go_type.schema import Field, Registered, struct
 from replay.manifests.read.node import Mapping, Node, Position, node_from_json
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5

@@ -37,7 +37,7 @@ from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.rbac_authorizer import Grants
 from replay.matching.coarse import Predicate
 from replay.on_demand import pl
-from replay.world.gate import Gate
+from replay.world.decide import Gate
 
 _WRITES = frozenset(["create", "update", "patch", "delete", "deletecollection"])
 _CONNECT = frozenset(["attach", "exec", "portforward", "proxy"])

@@ -45,9 +45,9 @@ from replay.pipeline.replay.preparation import looked_up, revisions
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
-from replay.reconstruct.skew import widened_samples
+from replay.reconstruct.reconstructor import widened_samples
 from replay.webhook.client import AuthorizerEndpoint
-from replay.world.gate import Gate
+from replay.world.decide import Gate
 
 _WEBHOOK_OPTION = "--webhook"
 _GRAPH_RESOURCES = (

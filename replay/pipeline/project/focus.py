@@ -23,7 +23,7 @@ from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.engine_policy import engine_policies
 from replay.matching.coarse import Predicate, both, coarse_predicate
-from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import EquivalentResourceMapper
 from replay.pipeline.log import MOST_SUGGESTIONS, require_known
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Focus, period, sql_time

@@ -32,12 +32,11 @@ from replay.pipeline.replay.replayer import (
 from replay.pipeline.replay.server import Server, server_of
 from replay.pipeline.replay.spool import PartResult, spooled
 from replay.reconstruct.cluster import Cluster
-from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.reconstructor import Reconstructor, TolerantReconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.builtin import REPRODUCED
 from replay.reconstruct.server.default_class import DefaultClasses
-from replay.reconstruct.skew import TolerantReconstructor
 from replay.world.before_log import StatesBeforeLog
 from replay.world.decide import decide_again, decide_and_keep, with_logged_denial
 from replay.world.judge import Judge

@@ -23,7 +23,7 @@ from replay.reconstruct.cluster import Writes
 from replay.reconstruct.history.collection_deletion import Row
 from replay.reconstruct.server.default_class import ShownClass
 from replay.reconstruct.trust import Trust
-from replay.world.gate import OPEN, Gate
+from replay.world.decide import OPEN, Gate
 from replay.world.ledger import DecidedRequests, Entries
 
 

@@ -32,7 +32,7 @@ from replay.admission.ordered.registry import (
 from replay.audit.place import BETWEEN, LogPosition, object_place
 from replay.kube.attributes import Operation
 from replay.matching.coarse import CoarseClass, may_select
-from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import EquivalentResourceMapper
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.kept_input import ROWS, UNKEEPABLE, KeptRequest, block_of, rows_of

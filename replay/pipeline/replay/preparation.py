@@ -19,8 +19,7 @@ from replay.kube.gvk import GroupResource, ObjectRef
 from replay.kube.plugin import PRIORITY_CLASS
 from replay.kube.rbac import RBAC_GROUP
 from replay.matching.coarse import Predicate, both, coarse_predicate
-from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.rules import excluded_from_all
+from replay.matching.rules import EquivalentResourceMapper, excluded_from_all
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
 from replay.pipeline.replay.distinct_set import distinct_sets
@@ -31,8 +30,8 @@ from replay.reconstruct.cluster import key_of
 from replay.reconstruct.collection import WithUnseenDeletions, listed_objects, unseen_deletions
 from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
+from replay.reconstruct.reconstructor import MOST_TRUSTED, clock_error
 from replay.reconstruct.server.default_class import ShownClass
-from replay.reconstruct.skew import MOST_TRUSTED, clock_error
 from replay.reconstruct.snapshot import revisions_of
 from replay.reconstruct.trust import Break, Continuity, Trust
 from replay.world.ledger import DecidedRequests, entries_of, ledger_of

@@ -38,8 +38,7 @@ from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.outcome_line import outcome_line
-from replay.world.decide import MutatedRequest, with_logged_denial
-from replay.world.gate import OPEN, REFUSED_BY_AUTHORIZERS, Gate
+from replay.world.decide import OPEN, REFUSED_BY_AUTHORIZERS, Gate, MutatedRequest, with_logged_denial
 from replay.world.result import UNKNOWN, Cause, IsolatedEnd, RequestEnd, answered
 from replay.world.server.answer import denied, may_refuse
 from replay.world.validation import PatchRules, may_break, touches_metadata

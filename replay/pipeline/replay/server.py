@@ -38,9 +38,9 @@ from replay.pipeline.shard import SHARD_LOOKUPS, in_force
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
+from replay.reconstruct.reconstructor import widened, widened_samples
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.default_class import kinds_without_default
-from replay.reconstruct.skew import widened, widened_samples
 from replay.world.decide import decide
 from replay.world.ledger import with_entry
 

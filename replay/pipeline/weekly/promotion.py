@@ -32,7 +32,7 @@ from replay.kube.gvk import GroupResource
 from replay.manifests.diff import diff_sets
 from replay.manifests.object_diff import Verb
 from replay.matching.coarse import Predicate, both, coarse_predicate
-from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import EquivalentResourceMapper
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.weekly.scope import OwnSets, ReportScope
 

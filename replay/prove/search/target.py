@@ -13,9 +13,8 @@ from replay.kube.admissionregistration import MatchResources, ParamKind, ParamRe
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
-from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Matcher
-from replay.matching.rules import is_excluded_from_policies
+from replay.matching.rules import EquivalentResourceMapper, is_excluded_from_policies
 from replay.prove.request import Target
 from replay.prove.search.admissible import is_admissible
 from replay.prove.search.skeleton import ValidSkeletons

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from replay.kube.schema import Schema
-from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Matcher
+from replay.matching.rules import EquivalentResourceMapper
 from replay.prove.claim import ClaimBound, EnforcementLevel
 from replay.prove.context import ProofContext
 from replay.prove.request import SymbolicRequest

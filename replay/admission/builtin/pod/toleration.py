@@ -31,7 +31,7 @@ from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.names import label_value, qualified_name
 from replay.kube.plugin import DEFAULT_SECONDS, NOT_READY, UNREACHABLE, with_tolerations
-from replay.manifests.field_error import invalid, not_supported
+from replay.manifests.finding import invalid, not_supported
 from replay.manifests.read.json_reader import JSONSyntaxError, read_json
 
 Toleration = Mapping[str, Any]
