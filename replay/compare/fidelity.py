@@ -102,7 +102,7 @@ class Fidelity(Tally):
             aspects.append(("denial", self.denials, *both))
         if observed.failures or VALIDATION_FAILURE in decision.audit_annotations:
             failures = [entry for entry in observed.failures if entry.get("policy") in policies]
-            aspects.append(("failure", self.failures, failures, _replayed_failures(decision)))
+            aspects.append(("failure", self.failures, failures, replayed_failures(decision)))
         written = observed.policy_annotations, decision.audit_annotations
         if written[0] or written[1]:
             aspects.append(
@@ -194,7 +194,8 @@ def _replayed_denial(decision: Decision, observed: Observed) -> tuple[str, str, 
     return first.policy, first.binding, first.message
 
 
-def _replayed_failures(decision: Decision) -> list[Any]:
+def replayed_failures(decision: Decision) -> list[Any]:
+    """Return the failures of validation that a decision writes into the audit annotation."""
     text = decision.audit_annotations.get(VALIDATION_FAILURE)
     return orjson.loads(text) if text else []
 

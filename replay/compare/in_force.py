@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from replay.admission.decision import Decision, Verdict
 from replay.audit.answer import VALIDATION_FAILURE, Observed
 from replay.audit.event import RequestRecord
-from replay.compare.fidelity import equal_texts
+from replay.compare.fidelity import equal_texts, replayed_failures
 from replay.compare.tally import Tally
 from replay.go.format import parse_uint
 from replay.json import JSON
@@ -134,7 +134,7 @@ def evidence_of(
     if "" in open_policies:
         return
     decided_policies = policies - open_policies
-    failures = _replayed_failures(decision)
+    failures = replayed_failures(decision)
     is_first = len(observed.failures) == 1 and list(observed.failures) == failures[:1]
     pairs: tuple[tuple[str, PolicyTexts, PolicyTexts], ...] = (
         ("failure", _failures(observed.failures), _failures(failures)),
@@ -261,11 +261,6 @@ def _denials(
         yield each.policy, Sign.ABSENT, ("", each.message)  # it would have been the first
     message = replayed.get(denial.policy)
     yield denial.policy, _sign(denial.message, message), (denial.message, message or "")
-
-
-def _replayed_failures(decision: Decision) -> list[Any]:
-    text = decision.audit_annotations.get(VALIDATION_FAILURE)
-    return orjson.loads(text) if text else []
 
 
 def _failures(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:

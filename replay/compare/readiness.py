@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from replay.admission.builtin.pod.resources import raise_to
 from replay.audit.period import Period
 from replay.kube.quantity import Quantity
 
@@ -122,13 +123,6 @@ class NamespaceReadiness(Struct):
                 used = {name: value.subtract(own[name]) if name in own else value for name, value in used.items()}
             raise_to(most, used)
         return most
-
-
-def raise_to(total: dict[str, Quantity], other: dict[str, Quantity]) -> None:
-    """Raise each amount of `total` to that of `other` if it is greater."""
-    for name, value in other.items():
-        if name not in total or value.compare(total[name]) > 0:
-            total[name] = value
 
 
 def _sum(one: Quantity | None, other: Quantity | None) -> Quantity:

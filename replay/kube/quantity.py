@@ -157,6 +157,15 @@ def parse_quantity(text: str) -> Quantity:
     return _parse_big(match["value"], base, exponent, format_)
 
 
+def is_quantity(text: str) -> bool:
+    """Return whether a text is a quantity."""
+    try:
+        parse_quantity(text)
+    except QuantityError:
+        return False
+    return True
+
+
 def _interpret(suffix: str) -> tuple[int, int, QuantityFormat]:
     if suffix in _DECIMAL:
         return 10, _DECIMAL[suffix], QuantityFormat.DECIMAL_SI

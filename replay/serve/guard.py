@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from replay.audit.live.patience import HAS_CERTIFICATE
-from replay.serve.settings import Readers, is_loopback
+from replay.audit.live.tls import is_loopback
+from replay.serve.settings import Readers
 
 COOKIE = "replay_session"
 LOGIN, ACCEPT = "login", "accept"

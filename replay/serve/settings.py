@@ -11,7 +11,7 @@ from threading import TIMEOUT_MAX
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.audit.live.tls import ServerTls
+from replay.audit.live.tls import ServerTls, is_loopback
 from replay.audit.store import Store
 from replay.errors import ReplayError, reason_of
 from replay.pipeline.options import length
@@ -231,11 +231,3 @@ def read_secret(path: Path | None, option: str) -> str:
     if len(text) < LEAST_TOKEN:
         raise ReplayError(f"a secret needs {LEAST_TOKEN} characters or more", path=f"{option} {path}")
     return text
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address can be reached only from this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -30,9 +30,9 @@ def events_of_reviews(lines: Iterable[bytes]) -> Iterator[bytes]:
     source = iter(lines)
     for number, line in enumerate(source, 1):
         text = line
-        if number == 1 and _decoded(text) is None:
+        if number == 1 and json_value(text) is None:
             text = b"".join((line, *source))
-        value = _decoded(text)
+        value = json_value(text)
         request = _request_of(value)
         if request is None:
             yield text
@@ -44,7 +44,8 @@ def events_of_reviews(lines: Iterable[bytes]) -> Iterator[bytes]:
             yield _TOO_DEEP
 
 
-def _decoded(text: bytes) -> Any:
+def json_value(text: bytes | str) -> Any:
+    """Return the value of a JSON text, or None if it is not JSON."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -7,10 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-import orjson
-
 from replay.audit import queries
-from replay.audit.format.admission_review import is_review
+from replay.audit.format.admission_review import is_review, json_value
 from replay.audit.format.flattened import flat_prefix
 from replay.audit.format.form import FileForm, Layout
 from replay.audit.format.table import CONTAINER, FLATTENED, FORMATS, PLAIN, PREFIXED, REVIEWS, LogFormat
@@ -56,7 +54,7 @@ def _line_form(line: bytes) -> FileForm | None:
     if b"audit" not in line and b"Audit" not in line:  # every form names what it holds; other lines need not be decoded
         return None
     text = line.decode("utf-8", "replace")
-    value = _decoded(text)
+    value = json_value(text)
     if not isinstance(value, dict):
         form = _text_form([text], ())
         return None if form is None or CONTAINER in form.wrappers else form
@@ -81,7 +79,7 @@ def _json_values(text: str, lines: Sequence[str]) -> tuple[Layout | None, list[A
     if start.startswith("["):
         first = beginning(start)
         return (Layout.ARRAY, first[:_LOOKED_AT]) if isinstance(first, list) and first else (None, [])
-    values = [value for line in lines[:_LOOKED_AT] if isinstance(value := _decoded(line), dict) and value]
+    values = [value for line in lines[:_LOOKED_AT] if isinstance(value := json_value(line), dict) and value]
     if values and lines[0].strip() != "{":
         return Layout.LINES, values
     first = beginning(start) if start.startswith("{") else None
@@ -152,13 +150,6 @@ def _is_event(value: Any) -> bool:
     )
 
 
-def _decoded(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-
-
 def _end(text: str) -> int | None:
     """Return the end of the first value of a text, or None if the text ends before it."""
     depth = 0
@@ -177,21 +168,21 @@ def beginning(text: str) -> Any:
     Return None if there is no value.
     """
     if (end := _end(text)) is not None:
-        return _decoded(text[:end])
+        return json_value(text[:end])
     closers: list[str] = []
     cut = ""
     for token in _TOKEN.finditer(text):
         if token[0].startswith('"'):
             if token[1] != '"':
-                value = _decoded(_closed_string(text) + "".join(reversed(closers)))
-                return value if value is not None else _decoded(cut)
+                value = json_value(_closed_string(text) + "".join(reversed(closers)))
+                return value if value is not None else json_value(cut)
             continue
         if token[0] in "{[":
             closers.append("}" if token[0] == "{" else "]")
         elif token[0] in "}]" and (not closers or closers.pop() != token[0]):
             return None
         cut = text[: token.start() if token[0] == "," else token.end()] + "".join(reversed(closers))
-    return _decoded(cut)
+    return json_value(cut)
 
 
 def _closed_string(text: str) -> str:

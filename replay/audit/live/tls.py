@@ -24,7 +24,7 @@ class ServerTls(Struct, frozen=True):
             raise ReplayError("TLS needs both --tls-cert-file and --tls-private-key-file")
         if self.certificate is None and self.client_ca is not None:
             raise ReplayError("--client-ca-file needs --tls-cert-file and --tls-private-key-file")
-        if self.certificate is None and not _is_loopback(host):
+        if self.certificate is None and not is_loopback(host):
             raise ReplayError(f"{host} is reached from other machines: give --tls-cert-file and --tls-private-key-file")
         try:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -44,7 +44,8 @@ def _unusable(error: OSError, path: Path | None) -> ReplayError:
     return ReplayError(f"cannot be used: {reason}", path=str(path or ""))
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches a host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -27,11 +27,11 @@ from replay.case.difference import plain
 from replay.case.document import CaseDocument, read_documents, read_objects
 from replay.case.exported import Exported, UnrepresentableError, single_policy, user_json, yaml_text
 from replay.case.form.kat import user_info
-from replay.case.form.kyverno_policy import PolicyTest, deciding_policies, kyverno_policy_files
+from replay.case.form.kyverno_policy import PolicyTest, deciding_policies, kyverno_policy_files, namespace_fields
 from replay.case.policies import PolicyLoader
 from replay.json import JSON
 from replay.kube.admissionregistration import POLICY_KINDS
-from replay.kube.attributes import Attributes, Operation, UserInfo
+from replay.kube.attributes import Operation, UserInfo
 from replay.kube.gvk import split_api_version
 from replay.kube.json_patch import apply
 
@@ -233,7 +233,7 @@ def kyverno_files(exported: Exported) -> dict[str, str]:
         files["patched-resource.yaml"] = yaml_text(apply(resource, list(exported.decision.patch)))
     if attributes.namespace:
         test["variables"] = "values.yaml"
-        files["values.yaml"] = yaml_text(_kind("Values", "values", namespaceSelector=[_namespace(attributes)]))
+        files["values.yaml"] = yaml_text(_kind("Values", "values", namespaceSelector=[namespace_fields(attributes)]))
     if exported.objects:
         test["paramResources"] = ["params.yaml"]
         files["params.yaml"] = "---\n".join(map(yaml_text, exported.objects))
@@ -243,9 +243,3 @@ def kyverno_files(exported: Exported) -> dict[str, str]:
 
 def _kind(kind: str, name: str, **fields: JSON) -> JSON:
     return {"apiVersion": _API_VERSION, "kind": kind, "metadata": {"name": name}, **fields}
-
-
-def _namespace(attributes: Attributes) -> JSON:
-    namespace = plain(attributes.namespace_object)
-    metadata = (namespace.get("metadata") or {}) if isinstance(namespace, dict) else {}
-    return {"name": attributes.namespace, "labels": metadata.get("labels") or {}}

@@ -353,7 +353,7 @@ def kyverno_policy_files(exported: Exported) -> dict[str, str]:
     }
     if attributes.namespace:
         test["variables"] = "values.yaml"
-        files["values.yaml"] = yaml_text(_kind("Values", "values", namespaceSelector=[_namespace(attributes)]))
+        files["values.yaml"] = yaml_text(_kind("Values", "values", namespaceSelector=[namespace_fields(attributes)]))
     exceptions = [each for each in exported.engine_objects if each.get("kind") == "PolicyException"]
     if exceptions:
         test["exceptions"] = ["exceptions.yaml"]
@@ -408,7 +408,8 @@ def _kind(kind: str, name: str, **fields: Any) -> JSON:
     return {"apiVersion": _API_VERSION, "kind": kind, "metadata": {"name": name}, **fields}
 
 
-def _namespace(attributes: Attributes) -> JSON:
+def namespace_fields(attributes: Attributes) -> JSON:
+    """Return the name and the labels of a request's namespace, as `namespaceSelector` of a values file holds them."""
     namespace = plain(attributes.namespace_object)
     metadata = (namespace.get("metadata") or {}) if isinstance(namespace, dict) else {}
     return {"name": attributes.namespace, "labels": metadata.get("labels") or {}}

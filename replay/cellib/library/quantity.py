@@ -10,7 +10,7 @@ from replay.cel.value.equality import NO_SUCH_OVERLOAD
 from replay.cel.value.types import BOOL, DOUBLE, INT, STRING, Type, struct_type
 from replay.cel.value.values import EvalError, OpaqueValue, Value
 from replay.cellib.library.cost import argument_estimate, first_traversal, nominal_cost
-from replay.kube.quantity import Quantity, QuantityError, QuantityFormat, parse_quantity
+from replay.kube.quantity import Quantity, QuantityError, QuantityFormat, is_quantity, parse_quantity
 
 QUANTITY_TYPE = struct_type("kubernetes.Quantity")
 
@@ -59,14 +59,6 @@ def _parse(text: str) -> QuantityValue:
         raise EvalError(str(error)) from None
 
 
-def _is_quantity(text: str) -> bool:
-    try:
-        parse_quantity(text)
-    except QuantityError:
-        return False
-    return True
-
-
 def _as_integer(value: QuantityValue) -> int:
     integer = value.quantity.as_int64
     if integer is None:
@@ -105,7 +97,7 @@ QUANTITY = Library(
     name="kubernetes.quantity",
     functions=(
         _global("quantity", "string_to_quantity", _Q, _parse),
-        _global("isQuantity", "is_quantity_string", BOOL, _is_quantity),
+        _global("isQuantity", "is_quantity_string", BOOL, is_quantity),
         overloaded("sign", ("quantity_sign", (_Q,), INT, lambda value: value.quantity.sign), cost=nominal_cost),
         _member("isGreaterThan", ("quantity_is_greater_than", (_Q, _Q), BOOL, lambda a, b: a.compare_to(b) == 1)),
         _member("isLessThan", ("quantity_is_less_than", (_Q, _Q), BOOL, lambda a, b: a.compare_to(b) == -1)),

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from replay.go.time import DurationError, parse_duration
 from replay.json import JSON
-from replay.kube.quantity import QuantityError, parse_quantity
+from replay.kube.quantity import is_quantity
 from replay.kube.schema import Schema
 from replay.kyverno.migrate.formula import (
     COMPARISON,
@@ -208,7 +208,7 @@ class _Test(Struct, frozen=True):
             return negated(fits) if "not" in name else fits
         if kind is Type.QUANTITY and self.name.lower() in _RELATIONS and isinstance(self.value, str):
             _refuse_durations(self.value)
-            if operator_named(self.name) is not None and _is_quantity(self.value):
+            if operator_named(self.name) is not None and is_quantity(self.value):
                 order = f"quantity({text}).compareTo(quantity({literal(self.value)}))"
                 return compared(order, _RELATIONS[name], "0")
         raise NoEquivalentError(f"`{self.name}` compares texts by what they look like")
@@ -217,7 +217,7 @@ class _Test(Struct, frozen=True):
         if not isinstance(self.value, str):
             raise NoEquivalentError(f"`{self.name}` compares a text with `{sprint(self.value)}`")
         _refuse_durations(self.value)
-        if _is_quantity(self.value):
+        if is_quantity(self.value):
             order = compared(f"quantity({text}).compareTo(quantity({literal(self.value)}))", "==", "0")
             return all_of(Formula(f"isQuantity({text})"), order)
         fits = fits_wildcard(self.value, text)
@@ -274,14 +274,6 @@ class _Test(Struct, frozen=True):
 
 def _is_whole(text: str) -> bool:
     return text.removeprefix("-").isdecimal() and str(int(text)) == text
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        parse_quantity(text)
-    except QuantityError:
-        return False
-    return True
 
 
 def _refuse_durations(text: str) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from replay.go.time import DurationError, parse_duration
 from replay.json import JSON
-from replay.kube.quantity import QuantityError, parse_quantity
+from replay.kube.quantity import is_quantity
 from replay.kyverno.migrate.formula import (
     FALSE,
     TRUE,
@@ -123,15 +123,7 @@ def _alternatives(pattern: str, atom: Any, text: str) -> Formula:
 
 def _is_plain(atom: str) -> bool:
     """Return whether a pattern is only a text or wildcard: no operator, number or duration."""
-    return not operator_of(atom) and not _is_quantity(atom) and not _is_duration(atom)
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        parse_quantity(text)
-    except QuantityError:
-        return False
-    return True
+    return not operator_of(atom) and not is_quantity(atom) and not _is_duration(atom)
 
 
 def _is_duration(text: str) -> bool:
@@ -148,10 +140,10 @@ def _text_atom(value: str, atom: str, path: str, kind: Type) -> Formula:
     if operator in ("-", "!-"):
         return _range(atom, operator, lambda part: _text_atom(value, part, path, kind))
     operand = atom[len(operator) :].strip()
-    is_quantity = _is_quantity(operand)
-    if _is_duration(operand) and not (is_quantity and kind is Type.QUANTITY):
+    names_quantity = is_quantity(operand)
+    if _is_duration(operand) and not (names_quantity and kind is Type.QUANTITY):
         raise NoEquivalentError(f"`{atom}` of {path} is compared as a duration")
-    if is_quantity:
+    if names_quantity:
         reads = Formula(f"isQuantity({value})")
         order = compared(f"quantity({value}).compareTo(quantity({literal(operand)}))", _relation(operator), "0")
         return any_of(negated(reads), order) if operator == "!" else all_of(reads, order)
@@ -192,7 +184,7 @@ def _integer_atom(value: str, atom: str, path: str) -> Formula:
         raise NoEquivalentError(f"`{atom}` of {path} is compared as a duration")
     if _WHOLE.fullmatch(operand):
         return compared(value, _relation(operator), str(int(operand)))
-    if _is_quantity(operand):
+    if is_quantity(operand):
         order = f"quantity(string({value})).compareTo(quantity({literal(operand)}))"
         return compared(order, _relation(operator), "0")
     if operator in ("", "!"):

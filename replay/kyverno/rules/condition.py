@@ -12,7 +12,7 @@ from replay.cel.value.values import EvalError
 from replay.cellib.library.semver import SemanticVersion, parse_version
 from replay.go.time import SECOND, DurationError, parse_duration
 from replay.json import JSON
-from replay.kube.quantity import QuantityError, parse_quantity
+from replay.kube.quantity import QuantityError, is_quantity, parse_quantity
 from replay.kyverno.rules.context import Context
 from replay.kyverno.rules.go_value import (
     as_map,
@@ -126,17 +126,9 @@ def _is_unequal(key: JSON, value: JSON) -> bool:
     """Return whether two values are unequal. Incomparable types are neither equal nor unequal."""
     if key is None or (isinstance(key, list) and type(key) is not list):
         return False
-    if isinstance(key, str) and value == "" and _duration_of(key) is None and _is_quantity(key):
+    if isinstance(key, str) and value == "" and _duration_of(key) is None and is_quantity(key):
         return not matches_wildcard("", key)
     return not _is_equal(key, value)
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        parse_quantity(text)
-    except QuantityError:
-        return False
-    return True
 
 
 def _integer_equals(key: int, value: JSON) -> bool:

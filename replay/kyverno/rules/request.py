@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from replay.json import JSON
-from replay.kube.gvk import GroupVersionKind
+from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kyverno.rules.context import Context
 from replay.kyverno.rules.go_value import as_map, with_floats, with_integers
 from replay.kyverno.rules.image import ImageDefaults, ImageInfo, images_of
@@ -109,7 +109,7 @@ class Request:
 
     def old_subject(self, obj: JSON) -> Subject:
         """Return the facts that rules match if the old object counts as created."""
-        kind = GroupVersionKind(*_group_version(str(obj.get("apiVersion") or "")), str(obj.get("kind") or ""))
+        kind = GroupVersionKind(*split_api_version(str(obj.get("apiVersion") or "")), str(obj.get("kind") or ""))
         return replace(self.subject(), kind=kind, subresource="", operation="CREATE", requester=_NO_USER)
 
     def set_objects(self, old: JSON, new: JSON) -> None:
@@ -187,8 +187,3 @@ def _object(obj: JSON, request: Mapping[str, Any]) -> JSON:
     if namespace and made["kind"] != "Namespace":
         made["metadata"] = {**as_map(made.get("metadata")), "namespace": namespace}
     return made
-
-
-def _group_version(api_version: str) -> tuple[str, str]:
-    group, _, version = api_version.rpartition("/")
-    return group, version

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 from replay.admission.builtin.partial import UnknownInputError, guarded
-from replay.admission.builtin.pod.resources import amounts, pod_amounts
+from replay.admission.builtin.pod.resources import amounts, pod_amounts, raise_to
 from replay.admission.builtin.pod_security.pod import Pod
 from replay.admission.builtin.pod_security.standard import LATEST, LevelVersion, violations
 from replay.admission.builtin.run import MALFORMED
 from replay.audit.part import StorePart
 from replay.audit.period import Period
 from replay.audit.store import Store
-from replay.compare.readiness import LEVELS, NamespaceReadiness, raise_to
+from replay.compare.readiness import LEVELS, NamespaceReadiness
 from replay.compare.subject import workload
 from replay.compare.summary import with_workspace
 from replay.compare.weekly import (

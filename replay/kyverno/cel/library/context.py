@@ -13,7 +13,7 @@ from replay.cel.value.values import EvalError, OpaqueValue, Value
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kube.discovery import APIResource, Discovery
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
 from replay.kube.lister import Lister
 from replay.kyverno.cel.library.data import as_json
 from replay.kyverno.rules.go_value import as_map
@@ -364,7 +364,7 @@ class ListerReader:
 
     def resource_of(self, api_version: str, kind: str) -> GroupVersionResource | Missing:
         """See `Reader.resource_of`."""
-        wanted = GroupVersionKind(*_group_version(api_version), kind)
+        wanted = GroupVersionKind(*split_api_version(api_version), kind)
         resource = next((each.resource for each in self._discovery if each.kind == wanted), None)
         if resource is None:
             raise _ResourceError(f'no matches for kind "{kind}" in version "{api_version}"')
@@ -376,7 +376,7 @@ class ListerReader:
         return value if value is not None else Missing("globalContext", f"GlobalContextEntry `{name}` is not known")
 
     def _api_resource(self, api_version: str, resource: str) -> APIResource | None:
-        return self._discovery.resource(GroupVersionResource(*_group_version(api_version), resource))
+        return self._discovery.resource(GroupVersionResource(*split_api_version(api_version), resource))
 
 
 class OfflineReader(ListerReader):
@@ -399,16 +399,11 @@ class OfflineReader(ListerReader):
         if isinstance(every, Missing):
             return every
         if not every:
-            group = _group_version(api_version)[0]
+            group = split_api_version(api_version)[0]
             raise _ResourceError(
                 f"{resource}.{group} resource not found" if group else f"{resource} resource not found"
             )
         return {"items": [item for item in every if str(_metadata_of(item).get("namespace") or "") == namespace]}
-
-
-def _group_version(api_version: str) -> tuple[str, str]:
-    group, _, version = api_version.rpartition("/")
-    return group, version
 
 
 def _metadata_of(obj: JSON) -> dict[str, Any]:
