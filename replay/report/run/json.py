@@ -13,12 +13,12 @@ import orjson
 from replay.compare.outcome import OutcomeKind
 from replay.compare.result import LogFacts, RunResult, WorldFacts
 from replay.compare.summary import CellKey, Summary, decided
-from replay.report.proof import proofs_summary
 from replay.report.run.api_versions import api_versions_json
 from replay.report.run.authorization import authorization_json
 from replay.report.run.denied import accepted_json, bootstrap_gap_json
 from replay.report.run.hits import hit_values
 from replay.report.run.mutations import chain_cells, mutation_groups
+from replay.report.run.proofs import proofs_summary
 from replay.report.run.report import cells_of
 from replay.report.run.triggered import triggered_json
 from replay.report.run.views import (

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from replay.compare.outcome import MUTATIONS, WORDS, OutcomeKind
 from replay.compare.result import RunResult, WorldFacts
 from replay.compare.summary import Summary
-from replay.report.proof import proof_section
 from replay.report.render.charts import MAX_SERIES
 from replay.report.render.document import (
     MICROSECONDS,
@@ -45,6 +44,7 @@ from replay.report.run.denied import (
 )
 from replay.report.run.hits import hits_section
 from replay.report.run.mutations import mutation_sections
+from replay.report.run.proofs import proof_section
 from replay.report.run.summary import TITLE, determined_fact, lockout_fact, run_verdict, summary_tables
 from replay.report.run.triggered import triggered_section
 from replay.report.run.views import (
