@@ -31,7 +31,7 @@ from replay.cli.options import (
     with_groups,
 )
 from replay.errors import ReplayError
-from replay.pipeline.options import CaseForm, CaseOperation, DecidingSet
+from replay.pipeline.project.format import CaseForm, CaseOperation, DecidingSet
 from replay.pipeline.version import versions_of
 
 if TYPE_CHECKING:

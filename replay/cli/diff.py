@@ -174,8 +174,8 @@ def _compare_access(
     sides: tuple[Path, Path], cluster: Path | None, kubernetes_version: str | None, output: DiffFormat
 ) -> NoReturn:
     """Print the permissions that RBAC newly grants."""
-    from replay.pipeline.options import DocumentFormat
     from replay.pipeline.output import show
+    from replay.pipeline.project.format import DocumentFormat
     from replay.pipeline.scenario import name_of
     from replay.pipeline.set_diff import compare_access
     from replay.report.access import access_document, access_json, access_screen

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, fields, replace
 
 from replay.cellib.version import NEWEST, OLDEST_MINOR
-from replay.pipeline.options import DocumentFormat
+from replay.pipeline.project.format import DocumentFormat
 
 if TYPE_CHECKING:
     from replay.json import JSON

@@ -148,8 +148,8 @@ def _print_unused(
     """Print the permissions that are not needed."""
     from replay.cli.progress import progress_on
     from replay.pipeline.authorization.permission import unused_permissions
-    from replay.pipeline.options import DocumentFormat
     from replay.pipeline.output import show
+    from replay.pipeline.project.format import DocumentFormat
     from replay.pipeline.whole_file import write_files
     from replay.report.render.html import html
     from replay.report.render.markdown import markdown

@@ -25,7 +25,7 @@ from replay.cli.options import (
     Workspaces,
     with_groups,
 )
-from replay.pipeline.options import FailOn, Format
+from replay.pipeline.project.format import FailOn, Format
 
 if TYPE_CHECKING:
     from replay.compare.result import RunResult

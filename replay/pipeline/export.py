@@ -43,7 +43,8 @@ from replay.pipeline.cases import CaseOptions, run_tests
 from replay.pipeline.forensic.past import past_job, requests_of
 from replay.pipeline.log import opened, require_known
 from replay.pipeline.manifests import manifests_of
-from replay.pipeline.options import CaseForm, DecidingSet, Options
+from replay.pipeline.options import Options
+from replay.pipeline.project.format import CaseForm, DecidingSet
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.redaction import redacted_decision, redactor_of
 from replay.pipeline.scenario import Scenario

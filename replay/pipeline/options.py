@@ -1,4 +1,4 @@
-"""Options of commands, as they reach the pipeline: choices of formats and forms, how to work, what to select, and times."""
+"""Options of commands, as they reach the pipeline: how to work, what to select, and times."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from difflib import get_close_matches
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -17,72 +16,8 @@ from replay.compare.subject import OWNER_LABEL
 from replay.errors import ReplayError
 
 if TYPE_CHECKING:
-    from replay.pipeline.replay.workers import Fleet
-if TYPE_CHECKING:
     from replay.audit.store import Store
-
-
-class Format(StrEnum):
-    """Output format of a command.
-
-    The names are the same everywhere; each command offers those that make sense for it.
-    """
-
-    TERMINAL = "terminal"
-    JSON = "json"
-    MARKDOWN = "markdown"
-    HTML = "html"
-    CSV = "csv"
-    GITHUB = "github"
-    SARIF = "sarif"
-    JUNIT = "junit"
-    GITLAB = "gitlab"
-
-
-class DocumentFormat(StrEnum):
-    """Output formats of a report without findings at file lines."""
-
-    TERMINAL = "terminal"
-    JSON = "json"
-    MARKDOWN = "markdown"
-    HTML = "html"
-
-
-class FailOn(StrEnum):
-    """Conditions on which a run may fail."""
-
-    DENIED = "denied"
-    LOCKOUT = "lockout"
-    MUTATED = "mutated"
-    UNDECIDED = "undecided"
-    REMOVED = "removed"
-    NONE = "none"
-
-
-class CaseForm(StrEnum):
-    """Form in which a request is written."""
-
-    CASE = "case"
-    REVIEW = "review"
-    KAT = "kat"
-    KYVERNO = "kyverno"
-    GATOR = "gator"
-    KUBECTL = "kubectl"
-
-
-class DecidingSet(StrEnum):
-    """The set that decides."""
-
-    CURRENT = "current"
-    CANDIDATE = "candidate"
-
-
-class CaseOperation(StrEnum):
-    """Request for each object: an unchanged update, a creation, or the check of Kyverno's background scan."""
-
-    UPDATE = "update"
-    CREATE = "create"
-    BACKGROUND = "background"
+    from replay.pipeline.replay.workers import Fleet
 
 
 _GRAMMAR = (

@@ -13,7 +13,7 @@ from replay.compare.authorization import FINDINGS as AUTHORIZATION_FINDINGS
 from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult, Service
 from replay.errors import ReplayError
-from replay.pipeline.options import DocumentFormat, FailOn, Format
+from replay.pipeline.project.format import DocumentFormat, FailOn, Format
 from replay.pipeline.whole_file import whole_file, write_files
 from replay.report.annotate import ANNOTATED, run_annotations
 from replay.report.render.document import Document

@@ -35,7 +35,7 @@ from replay.kube.schema import Schemas
 from replay.manifests.engine_object import Reported
 from replay.pipeline.log import store_of
 from replay.pipeline.manifests import Manifests, manifests_of
-from replay.pipeline.options import CaseOperation
+from replay.pipeline.project.format import CaseOperation
 from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.redaction import redacted_decision
 from replay.pipeline.scenario import Scenario, name_of

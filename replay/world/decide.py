@@ -85,6 +85,8 @@ def with_logged_denial(
     current, candidate = decisions
     if not current.undetermined or current.denials or candidate.denials or not record.status_message:
         return current, candidate
+    if record.workspace:  # in kcp, a policy of one name may come from another workspace, whose log is not here
+        return current, candidate
     observed = observe(record)
     shown = observed.denial or observed.refusal
     entry = next((each for each in current.undetermined if shown is not None and _is_by(each, shown)), None)

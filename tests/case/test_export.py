@@ -18,7 +18,7 @@ from replay.pipeline.export import Exporter, title, written
 from replay.pipeline.forensic.past import Chosen, decided, past_job, past_requests
 from replay.pipeline.log import opened
 from replay.pipeline.manifests import manifests_of
-from replay.pipeline.options import CaseForm
+from replay.pipeline.project.format import CaseForm
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import ReplayRequest
 

@@ -12,7 +12,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from replay.cli.app import app
-from replay.pipeline.options import Format
+from replay.pipeline.project.format import Format
 
 COMMANDS: dict[str, Any] = {
     (f"{name} {sub}" if sub else name): deep

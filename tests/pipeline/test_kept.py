@@ -254,7 +254,7 @@ def test_kept_requests_may_stand_in_several_files(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("replay.pipeline.replay.kept_result.MET_BYTES", 1)
+    monkeypatch.setattr("replay.pipeline.replay.kept_result.REQUEST_FILE_BYTES", 1)
     sets, kept = tmp_path / "sets", tmp_path / "store"
     for name in ("current", "candidate"):
         shutil.copytree(short_sample / name, sets / name)

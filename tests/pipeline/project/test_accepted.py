@@ -14,9 +14,10 @@ from replay.cli.app import app
 from replay.compare.accepted import Acceptance
 from replay.compare.outcome import OutcomeKind
 from replay.errors import ReplayError
-from replay.pipeline.options import FailOn, Options
+from replay.pipeline.options import Options
 from replay.pipeline.output import exit_code
 from replay.pipeline.project.accepted import acceptances, accepted_text, add_accepted, expiry, read_accepted
+from replay.pipeline.project.format import FailOn
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 

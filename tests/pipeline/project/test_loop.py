@@ -20,8 +20,9 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.result import LogFacts, RunResult, SetFacts
 from replay.compare.summary import Cell, CellKey, Example, Summary
 from replay.errors import ReplayError
-from replay.pipeline.options import Format, Options
+from replay.pipeline.options import Options
 from replay.pipeline.output import MOST_COMMENT, run_pieces
+from replay.pipeline.project.format import Format
 from replay.pipeline.project.watch import LoopOutcome, state, watch_runs
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
