@@ -19,7 +19,7 @@ BROKEN = (
     "def fail(_scenario): raise AttributeError('no such thing')\n"
     "Scenario.formats = property(fail)\n"
 )
-COMMAND = "from replay.cli.app import main\nmain()"
+COMMAND = "from replay.__main__ import main\nmain()"
 
 
 def run(directory: Path, code: str, *arguments: object) -> tuple[int, str, str]:
