@@ -89,3 +89,17 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+
+
+def test_the_pages_need_no_engine() -> None:
+    """The wheel holds the pages, and its build has the libraries of its hook alone."""
+    code = (
+        "import sys\n"
+        "from typer.main import get_command\n"
+        "from replay.cli.app import app\n"
+        "from replay.cli.manual import ManualFormat, pages\n"
+        "assert pages(get_command(app), ManualFormat.MAN)\n"
+        "print(sorted({'duckdb', 'polars', 'pyarrow', 're2'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
