@@ -16,7 +16,7 @@ from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.admission.effects import Admitted
 from replay.admission.ordered.plugin import Side
 from replay.admission.webhook.plugin import Backends
-from replay.audit.answer import ObservedDenial, observe
+from replay.audit.answer import VALIDATION_FAILURE, Observed, ObservedDenial, observe
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes
 from replay.kube.lister import Lister
@@ -80,12 +80,10 @@ def with_logged_denial(
     """Return both decisions, with the denial in the log where the baseline leaves open whether its policy denies.
 
     The candidate denies too if it leaves open the same, and the policy is among those that decide `alike` in both sets:
-    whatever the missing input is, both see it.
+    whatever the missing input is, both see it. The policy's audit annotations are those of the log.
     """
     current, candidate = decisions
     if not current.undetermined or current.denials or candidate.denials or not record.status_message:
-        return current, candidate
-    if record.workspace:  # in kcp, a policy of one name may come from another workspace, whose log is not here
         return current, candidate
     observed = observe(record)
     shown = observed.denial or observed.refusal
@@ -94,10 +92,10 @@ def with_logged_denial(
         return current, candidate
     denial = Denial(shown.policy, shown.binding, None, shown.message, record.status_reason, record.code)
     is_alike = entry.policy in alike and entry in candidate.undetermined and current.patch == candidate.patch
-    told = _denied(current, entry, denial)
+    told = _denied(current, entry, denial, observed)
     if current is candidate:
         return told, told
-    return told, _denied(candidate, entry, denial) if is_alike else candidate
+    return told, _denied(candidate, entry, denial, observed) if is_alike else candidate
 
 
 def _is_by(entry: Undetermined, denial: ObservedDenial) -> bool:
@@ -105,11 +103,16 @@ def _is_by(entry: Undetermined, denial: ObservedDenial) -> bool:
     return entry.policy == denial.policy and entry.binding in ("", denial.binding)
 
 
-def _denied(decision: Decision, entry: Undetermined, denial: Denial) -> Decision:
-    """Return a decision in which one open policy denies."""
+def _denied(decision: Decision, entry: Undetermined, denial: Denial, observed: Observed) -> Decision:
+    """Return a decision in which one open policy denies, with the audit annotations that the policy wrote into the log."""
     others = tuple(each for each in decision.undetermined if each != entry)
     verdict = decision.verdict if others else Verdict.DENIED
-    return replace(decision, verdict=verdict, denials=(denial,), undetermined=others)
+    own = {key: text for key, text in observed.policy_annotations.items() if key.startswith(f"{entry.policy}/")}
+    # The failures of all policies are one annotation. It is the policy's own if it names no other policy.
+    if all(failure.get("policy") == entry.policy for failure in observed.failures):
+        own |= {key: text for key, text in observed.annotations.items() if key == VALIDATION_FAILURE}
+    annotations = {**own, **decision.audit_annotations}
+    return replace(decision, verdict=verdict, denials=(denial,), undetermined=others, audit_annotations=annotations)
 
 
 def _common(decisions: Sequence[list[Decision]]) -> list[Decision]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
 import pytest
@@ -63,12 +64,24 @@ def denied_but(*entries: Undetermined) -> Decision:
     return Decision(Verdict.UNDETERMINED if entries else Verdict.DENIED, denials=(TOLD,), undetermined=entries)
 
 
+def _compact(annotations: dict[str, str]) -> str:
+    return json.dumps(annotations, separators=(",", ":"))
+
+
+def annotated(annotations: dict[str, str]) -> Decision:
+    return replace(denied_but(), audit_annotations=annotations)
+
+
+FAILURES = "validation.policy.admission.k8s.io/validation_failure"
+
+
 class Settled(NamedTuple):
     name: str
     message: str
     current: Decision
     candidate: Decision
     expected: tuple[Decision, Decision]
+    annotations: str = ""
 
 
 SETTLED = [
@@ -100,18 +113,43 @@ SETTLED = [
         (denied_but(), open_about(OF_P, patch=({"op": "remove", "path": "/spec"},))),
     ),
     Settled("another policy denied", BY_P, open_about(OF_Q), open_about(OF_Q), (open_about(OF_Q), open_about(OF_Q))),
+    Settled(
+        "the policy wrote annotations",
+        BY_P,
+        open_about(OF_P),
+        open_about(OF_P),
+        (annotated({"p/size": "10"}), annotated({"p/size": "10"})),
+        _compact({"p/size": "10", "q/size": "1", "authorization.k8s.io/decision": "allow"}),
+    ),
+    Settled(
+        "the policy also audits",
+        BY_P,
+        open_about(OF_P),
+        ADMITTED,
+        (annotated({FAILURES: '[{"policy":"p"}]'}), ADMITTED),
+        _compact({FAILURES: '[{"policy":"p"}]'}),
+    ),
+    Settled(
+        "another policy audits too",
+        BY_P,
+        open_about(OF_P),
+        ADMITTED,
+        (denied_but(), ADMITTED),
+        _compact({FAILURES: '[{"policy":"p"},{"policy":"q"}]'}),
+    ),
     Settled("the request succeeded", "", open_about(OF_P), open_about(OF_P), (open_about(OF_P), open_about(OF_P))),
 ]
 
 
-def answer(code: int, status_message: str, status_reason: str) -> RequestRecord:
+def answer(code: int, status_message: str, annotations: str) -> RequestRecord:
     empty: dict[str, Any] = dict.fromkeys(RequestRecord._fields, "")
-    return RequestRecord(**{**empty, "code": code, "status_message": status_message, "status_reason": status_reason})
+    own = {"code": code, "status_message": status_message, "status_reason": "Invalid", "annotations": annotations}
+    return RequestRecord(**{**empty, **own})
 
 
 @pytest.mark.parametrize("case", SETTLED, ids=[case.name for case in SETTLED])
 def test_with_logged_denial(case: Settled) -> None:
-    request = answer(code=422 if case.message else 200, status_message=case.message, status_reason="Invalid")
+    request = answer(code=422 if case.message else 200, status_message=case.message, annotations=case.annotations)
     assert with_logged_denial(request, (case.current, case.candidate), {"p"}) == case.expected
 
 
