@@ -5,6 +5,7 @@ The writes to looked-up objects of a large log do not fit into every process's m
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import weakref
@@ -291,6 +292,10 @@ def keyed_records(frame: pl.DataFrame, key: str = "identity") -> Iterator[KeyedR
 def engine(temporary: str) -> duckdb.DuckDBPyConnection:
     """Return the DuckDB of this process. It has no data. Its start takes as long as selecting the rows of a part."""
     return connect(temporary, threads=1)
+
+
+# DuckDB prints a list of leaks if a connection outlives its module. Decoders may keep this module, and with it the cache.
+atexit.register(engine.cache_clear)
 
 
 @lru_cache(maxsize=4096)

@@ -188,3 +188,10 @@ def test_a_run_rehearses(folder: str, asked: dict[str, Any], member: str, short_
     rehearsed = replay.run(short_sample, current=ROOT / "sample_audit" / folder, **asked)
     summary = rehearsed.json()
     assert (summary["roots"].get("newly_denied", 0) > 0, member in summary) == (True, True)
+
+
+def test_a_program_ends_without_a_word(short_sample: Path) -> None:
+    """DuckDB prints a list of leaks where a connection outlives its module."""
+    program = f"import replay\nreplay.run({str(short_sample)!r}, workers=1)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("", "")
