@@ -53,9 +53,8 @@ def decide_and_keep(
     """Return the decisions, and the inputs of `decide_again`, None if they are unknown."""
     made = [chain.decided(*question, lister) for question in request.questions]
     admitted = [each.admitted for each in made if each.admitted is not None]
-    return _common([each.decisions for each in made]), MutatedRequest(request, admitted) if len(admitted) == len(
-        made
-    ) else None
+    mutated = MutatedRequest(request, admitted) if len(admitted) == len(made) else None
+    return _common([each.decisions for each in made]), mutated
 
 
 def decide_by_set(chain: Chain, request: ReplayRequest, lister: Lister) -> RequestBySet:
@@ -92,10 +91,10 @@ def with_logged_denial(
         return current, candidate
     denial = Denial(shown.policy, shown.binding, None, shown.message, record.status_reason, record.code)
     is_alike = entry.policy in alike and entry in candidate.undetermined and current.patch == candidate.patch
-    told = _denied(current, entry, denial, observed)
+    denying = _denied(current, entry, denial, observed)
     if current is candidate:
-        return told, told
-    return told, _denied(candidate, entry, denial, observed) if is_alike else candidate
+        return denying, denying
+    return denying, _denied(candidate, entry, denial, observed) if is_alike else candidate
 
 
 def _is_by(entry: Undetermined, denial: ObservedDenial) -> bool:
