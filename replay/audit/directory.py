@@ -11,7 +11,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
@@ -45,6 +45,7 @@ from replay.audit.segment import DROPPED, FILES, REJECTS, Segment
 from replay.errors import StoreError
 from replay.on_demand import duckdb
 from replay.storage.directory import DirectoryStorage, store_error
+from replay.storage.location import opened
 from replay.storage.scratch import scratch
 from replay.storage.storage import Storage
 
@@ -121,6 +122,36 @@ def remembered(
     except OSError:
         pass  # a store that cannot be written is asked every time
     return content_made
+
+
+@contextmanager
+def kept_beside(
+    location: Path | str | None, name: str, make: Callable[[bytes], bytes]
+) -> Iterator[Callable[[bytes], bytes]]:
+    """Yield `make` with results that are kept beside the store at a location, which may not exist before the end.
+
+    The result may depend only on its argument. It is kept as an answer called `name`.
+    """
+    made: dict[str, bytes] = {}
+
+    def result(content: bytes) -> bytes:
+        place = f"{REMEMBERED}/{name}.{hashlib.sha256(content).hexdigest()[:32]}"
+        if (known := read(place)) is None:
+            known = made[place] = make(content)
+        return known
+
+    def read(place: str) -> bytes | None:
+        with ExitStack() as stack, suppress(StoreError, OSError):
+            return _read(opened(location, stack), place) if location is not None else None
+        return None  # the store is opened later, which reports what is wrong with it
+
+    yield result
+    if made and location is not None:
+        with ExitStack() as stack, suppress(StoreError, OSError):
+            storage = opened(location, stack)
+            for place, content in made.items():
+                storage.put(place, _check(place, content) + content)
+            _forget_oldest(storage, name)
 
 
 def _read(storage: Storage, place: str) -> bytes | None:

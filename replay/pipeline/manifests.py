@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -44,7 +44,7 @@ from replay.manifests.server.settings import NO_SERVER
 from replay.manifests.set_loader import SetObjects, applied_objects, set_objects
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.cluster import Cluster, key_of
-from replay.reconstruct.snapshot import read_snapshot
+from replay.reconstruct.snapshot import decompressed, read_snapshot
 
 
 class Manifests(Struct, frozen=True):
@@ -222,16 +222,19 @@ def set_files(scenario: Scenario) -> SetFiles | None:
     return SetFiles(own, None, added, bundles, set_objects(current, versions.candidate, versions.current))
 
 
-def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests:
+def manifests_of(
+    scenario: Scenario, files: SetFiles | None = None, decompress: Callable[[bytes], bytes] = decompressed
+) -> Manifests:
     """Load a scenario's inputs, with API-based policies from the snapshot if a set has none.
 
-    `files` are the sets, if they are read already. Raise ReplayError for unusable input.
+    `files` are the sets, if they are read already. `decompress` returns the content of a zstd file. Raise ReplayError
+    for unusable input.
     """
     files = files or set_files(scenario)
     if files is None:
         return _by_workspace(scenario)
     versions = scenario.versions
-    snapshot = tuple(read_snapshot(scenario.cluster)) if scenario.cluster else ()
+    snapshot = tuple(read_snapshot(scenario.cluster, decompress)) if scenario.cluster else ()
     api_objects = Cluster(snapshot).api_objects()
     candidate = files.candidate or files.upgraded
     if files.added or files.bundles:

@@ -12,6 +12,7 @@ import orjson
 from msgspec.structs import replace
 
 from replay.admission.ordered.registry import counts_requests, policy_names
+from replay.audit.directory import kept_beside
 from replay.audit.ingest import Progress
 from replay.audit.period import unread_counts
 from replay.audit.reject import write_rejects
@@ -74,6 +75,7 @@ from replay.pipeline.shard import prepare
 from replay.pipeline.verify import cause_of_mismatch
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.snapshot import decompressed
 from replay.report.diff_report import diff_text
 from replay.report.trust import matches_log
 from replay.storage.location import is_remote
@@ -134,8 +136,8 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Ahead
     # Without a `reading` the store is a kept one, which may have all results. Then nothing is compiled in advance.
     if files is not None and reading is not None and are_forked(options):
         files.compile(scenario.versions)
-    with forked_workers(options):  # an engine reads the snapshot
-        question = _question(manifests_of(scenario, files), options)
+    with forked_workers(options), kept_beside(scenario.store, "snapshot", decompressed) as decompress:
+        question = _question(manifests_of(scenario, files, decompress), options)
         return _answer(question, scenario, options, progress, reading)
 
 

@@ -7,7 +7,7 @@ directory.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +18,7 @@ import yaml
 
 from replay.errors import SnapshotError, reason_of
 from replay.json import JSON, decode_json, with_doubles
+from replay.on_demand import pl
 from replay.reconstruct.record.body import fault_of, revision
 
 _COMPRESSED = (".gz", ".zst")
@@ -35,18 +36,28 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def read_snapshot(path: Path) -> list[JSON]:
+def decompressed(raw: bytes) -> bytes:
+    """Return the content of a zstd file with line feeds as line ends. Raise OSError."""
+    with suppress(OSError, pl.exceptions.ComputeError):
+        return "\n".join([*pl.read_lines(BytesIO(raw))["line"], ""]).encode()
+    import pyarrow as pa  # noqa: PLC0415 - a quarter of a second, for what is damaged or no UTF-8
+
+    with pa.CompressedInputStream(pa.BufferReader(raw), "zstd") as stream:
+        return bytes(stream.read())
+
+
+def read_snapshot(path: Path, decompress: Callable[[bytes], bytes] = decompressed) -> list[JSON]:
     """Return the API objects of a file or directory, including those in lists.
 
-    Raise SnapshotError with file and line.
+    `decompress` returns the content of a zstd file. Raise SnapshotError with file and line.
     """
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file() and _is_snapshot(file))
         if not files:
             raise SnapshotError(f"no {', '.join(_SUFFIXES)} file in the directory", path=str(path))
-        return [obj for file in files for obj in read_snapshot(file)]
+        return [obj for file in files for obj in read_snapshot(file, decompress)]
     try:
-        content = _content(path)
+        content = _content(path, decompress)
     except (OSError, EOFError) as error:
         raise SnapshotError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
     return [obj for line, document in _documents(path, content) for obj in _objects(path, line, document)]
@@ -73,26 +84,14 @@ def _is_snapshot(file: Path) -> bool:
     return name.endswith(_SUFFIXES)
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, decompress: Callable[[bytes], bytes] = decompressed) -> bytes:
     """Return the decompressed bytes of a file. Its magic number decides, not its name."""
     raw = path.read_bytes()
     if raw[:2] == b"\x1f\x8b":
         return gzip.decompress(raw)
     if raw[:4] == b"\x28\xb5\x2f\xfd":
-        return _decompressed(raw)
+        return decompress(raw)
     return raw
-
-
-def _decompressed(raw: bytes) -> bytes:
-    """Return the content of a zstd file with line feeds as line ends. Raise OSError."""
-    import polars as pl  # noqa: PLC0415 - a command that reads no log pays for it only where a snapshot is compressed
-
-    with suppress(OSError, pl.exceptions.ComputeError):
-        return "\n".join([*pl.read_lines(BytesIO(raw))["line"], ""]).encode()
-    import pyarrow as pa  # noqa: PLC0415 - a quarter of a second, for what is damaged or no UTF-8
-
-    with pa.CompressedInputStream(pa.BufferReader(raw), "zstd") as stream:
-        return bytes(stream.read())
 
 
 def _documents(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:

@@ -12,7 +12,7 @@ import pytest
 
 from replay.audit import directory as store_directory
 from replay.audit import queries
-from replay.audit.directory import code_files, prune_store
+from replay.audit.directory import code_files, kept_beside, prune_store
 from replay.audit.store import Store
 from replay.cel import program
 from replay.storage.directory import DirectoryStorage
@@ -112,6 +112,31 @@ def test_only_the_last_answers_are_kept(directory: Path) -> None:
 def test_a_store_that_cannot_be_written_is_asked_every_time(directory: Path) -> None:
     (directory / "remembered").write_text("in the way")
     assert [asked(directory, answer) for answer in (b"one", b"two")] == [b"one", b"two"]
+
+
+def made_of(location: Path | None, content: bytes) -> tuple[bytes, int]:
+    """What is made of a content beside a store, and how often it had to be made."""
+    made = list[bytes]()
+
+    def make(content: bytes) -> bytes:
+        made.append(content)
+        return content.upper()
+
+    with kept_beside(location, "snapshot", make) as result:
+        return result(content), len(made)
+
+
+def test_what_is_made_of_a_content_is_kept(directory: Path) -> None:
+    assert [made_of(directory, each) for each in (b"a", b"a", b"b")] == [(b"A", 1), (b"A", 0), (b"B", 1)]
+    DAMAGE["changed"](files(directory)[0])
+    DAMAGE["changed"](files(directory)[1])
+    assert [made_of(directory, each) for each in (b"a", b"b")] == [(b"A", 1), (b"B", 1)]
+
+
+def test_what_is_made_without_a_store_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for location in (None, tmp_path / "file", tmp_path / "a[b"):
+        assert [made_of(location, b"a") for _ in range(2)] == [(b"A", 1)] * 2
 
 
 def test_a_store_for_one_run_keeps_nothing(tmp_path: Path) -> None:
