@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,19 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-__all__ = ["duckdb", "pl"]
+__all__ = ["before_engines", "duckdb", "pl"]
+
+_before: list[Callable[[], object]] = []
+
+
+@contextmanager
+def before_engines(action: Callable[[], object]) -> Iterator[None]:
+    """Call an action before this process first uses one of the packages, if it does so meanwhile."""
+    _before.append(action)
+    try:
+        yield
+    finally:
+        _before.clear()
 
 
 class _OnDemand:
@@ -20,6 +34,8 @@ class _OnDemand:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
+        while _before:
+            _before.pop()()
         value = getattr(import_module(self._name), attribute)
         setattr(self, attribute, value)
         return value

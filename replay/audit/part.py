@@ -397,3 +397,17 @@ def serialized_lookups(lookups: Lookups, most: int) -> bytes:
 def deserialized_objects(content: bytes) -> _Objects:
     """Return the objects of `serialized_lookups`."""
     return _OBJECTS.decode(content)
+
+
+_RECORDS = msgspec.msgpack.Decoder(list[RequestRecord])
+
+
+def serialized_records(records: Sequence[RequestRecord], most: int) -> bytes:
+    """Return records as bytes that need no pickle. They are empty if they are more than `most` bytes."""
+    content = msgspec.msgpack.encode(records)
+    return content if len(content) <= most else b""
+
+
+def deserialized_records(content: bytes) -> list[RequestRecord]:
+    """Return the records of `serialized_records`."""
+    return _RECORDS.decode(content)

@@ -49,9 +49,11 @@ from replay.audit.part import (
     StorePart,
     Tables,
     deserialized_objects,
+    deserialized_records,
     keyed_records,
     object_ref,
     serialized_lookups,
+    serialized_records,
     write_lookups,
 )
 from replay.audit.place import LOOKED_UP, lookup_parts
@@ -71,7 +73,7 @@ PART_BYTES = 32 << 20
 MOST_FRAME_BYTES = 64 << 20
 """Maximum size in memory of a stored frame, in bytes."""
 MOST_LOOKUP_BYTES = 16 << 20
-"""Maximum size of kept lookups, in bytes."""
+"""Maximum size of kept lookups, and of kept deletions of collections, in bytes."""
 MOST_PARTS = 128
 FEWEST_KEPT_PARTS = 16
 """Number of parts of a kept store, which will grow and so needs more than its first log does."""
@@ -383,8 +385,24 @@ class Store:
         """
         numbers = sorted(let_in)
         parameters = {"group": group, "refused": refused, "written": written, "let_in": numbers}
-        rows = keyed_records(self.frame("collections", **parameters), "identity")
-        return [record for some in rows for record in some.records]
+        read: list[list[RequestRecord]] = []
+
+        def asked() -> list[RequestRecord]:
+            rows = keyed_records(self.query("collections", **parameters), "identity")
+            return [record for some in rows for record in some.records]
+
+        def content() -> bytes:
+            read.append(asked())
+            return serialized_records(read[0], MOST_LOOKUP_BYTES)
+
+        if not self._is_kept:
+            return asked()
+        # Records and not a frame, because a rerun forks its workers before it first uses Polars.
+        question = f"{queries.text('collections')} {sorted(parameters.items())}".encode()
+        remembered_content = self.remembered("collections", content, question)
+        if read:
+            return read[0]
+        return deserialized_records(remembered_content) if remembered_content else asked()
 
     def _part_by_part(self, parts: Iterable[int], name: str, key: str, **parameters: Any) -> Iterator[KeyedRecords]:
         """Yield the rows of a query over one part after the other, because all together may not fit into memory."""

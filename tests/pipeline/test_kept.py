@@ -14,7 +14,6 @@ from enum import StrEnum, auto
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
@@ -212,15 +211,51 @@ def test_classes_make_the_outcome_that_is_gone(
     assert outcome.exists()
 
 
-def test_a_run_in_which_nothing_changed_imports_no_engine(store: Path, short_sample: Path, tmp_path: Path) -> None:
-    cluster = tmp_path / "cluster.jsonl"  # Polars reads a compressed one
-    with pa.CompressedInputStream(pa.OSFile(str(short_sample / "cluster.jsonl.zst")), "zstd") as stream:
-        cluster.write_bytes(stream.read())
+def test_a_run_in_which_nothing_changed_imports_no_engine(store: Path, short_sample: Path) -> None:
     sets = ["--current", str(short_sample / "current"), "--candidate", str(short_sample / "candidate")]
-    command = [sys.executable, "-c", IMPORTS, "run", "--store", str(store), *sets, "--cluster", str(cluster)]
+    cluster = str(short_sample / "cluster.jsonl.zst")  # Polars decompressed it in the run before
+    command = [sys.executable, "-c", IMPORTS, "run", "--store", str(store), *sets, "--cluster", cluster]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "[]")
     assert "would be denied directly" in done.stdout
+
+
+FORKS = """
+import os, sys
+from replay.cli.app import main
+from replay.pipeline import run
+from replay.pipeline.replay import workers
+run.PORTION_BYTES = 1  # several portions of kept requests
+fork = workers._Reserve.fork
+def told(reserve):
+    if reserve.pool is None:
+        sys.stderr.write(repr([each for each in ('duckdb', 'polars') if each in sys.modules]))
+    fork(reserve)
+workers._Reserve.fork = told
+main()
+"""
+"""A program that runs the command line, and tells on stderr which engines it had imported when it forked its workers."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libraries of other systems do not bear a fork")
+def test_workers_of_a_rerun_are_forked_before_an_engine_is_imported(
+    store: Path, short_sample: Path, tmp_path: Path
+) -> None:
+    sets = tmp_path / "sets"
+    for name in ("current", "candidate"):
+        shutil.copytree(short_sample / name, sets / name)
+    edited("candidate/vap/memory-limits.yaml", "all containers need", "every container needs")(sets)
+    told = []
+    for workers in ("1", "2"):
+        kept = tmp_path / workers / "store"
+        shutil.copytree(store, kept)
+        given = ["--current", str(sets / "current"), "--candidate", str(sets / "candidate"), "--workers", workers]
+        snapshot = ["--cluster", str(short_sample / "cluster.jsonl.zst"), "--format", "json"]
+        command = [sys.executable, "-c", FORKS, "run", "--store", str(kept), *given, *snapshot]
+        told.append(subprocess.run(command, capture_output=True, text=True, check=False))
+    alone, forked = told
+    assert (alone.stderr, forked.stderr, forked.stdout) == ("", "[]", alone.stdout)
+    assert "every container needs" in forked.stdout
 
 
 def test_accepted_findings_are_counted_apart(store: Path, plain: str, short_sample: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
+from replay.on_demand import before_engines
 from replay.pipeline.processes import (
     begin,
     can_fork,
@@ -130,11 +131,19 @@ def _begin_worker(collect: tuple[int, int, int]) -> None:
     gc.set_threshold(*collect)
 
 
-class _Reserve(NamedTuple):
-    """Forked workers that are not in use yet."""
+class _Reserve:
+    """Workers that are forked when they are needed, or before this process uses an engine."""
 
-    pool: ProcessPoolExecutor
-    size: int
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.pool: ProcessPoolExecutor | None = None
+
+    def fork(self) -> None:
+        """Fork the workers, unless they are there."""
+        if self.pool is None:
+            self.pool = ProcessPoolExecutor(self.size, forked(), _begin_worker, (gc.get_threshold(),))
+            with shielded_from_signals(endings=True):  # interrupts are delivered afterwards
+                self.pool.submit(os.getpid)  # the first task starts all workers
 
 
 _reserve: list[_Reserve] = []
@@ -143,23 +152,22 @@ _reserve: list[_Reserve] = []
 
 @contextmanager
 def forked_workers(options: Workers) -> Iterator[None]:
-    """Fork the workers of a run now, so they share everything that this process has imported, loaded and compiled.
+    """Fork the workers of a run as late as possible, so they share what this process has imported, loaded and compiled.
 
     If they cannot be forked, or may be many, they begin later, one per part at most.
     """
     if not are_forked(options):
         yield
         return
-    size = _size(options)
-    pool = ProcessPoolExecutor(size, forked(), _begin_worker, (gc.get_threshold(),))
+    reserve = _Reserve(_size(options))
+    _reserve.append(reserve)
     try:
-        with shielded_from_signals(endings=True):  # interrupts are delivered afterwards
-            pool.submit(os.getpid)  # the first task starts all workers
-            _reserve.append(_Reserve(pool, size))
-        yield
+        with before_engines(reserve.fork):
+            yield
     finally:
         _reserve.clear()
-        pool.shutdown()
+        if reserve.pool is not None:
+            reserve.pool.shutdown()
 
 
 def prepare_workers(options: Workers) -> None:
@@ -214,6 +222,7 @@ class WorkerPool(Generic[J]):
 
     def __exit__(self, *_error: object) -> None:
         """End the processes."""
+        _contents.clear()
         self._stack.close()
 
     def run(
@@ -239,10 +248,11 @@ class WorkerPool(Generic[J]):
             yield from _run_here(partial(task.run, job), parts, progress)
             return
         if self._pool is None:
+            _contents["job"] = self._job_path, job  # workers that are forked now need not read it
             self._pool = self._stack.enter_context(_pool(workers))
-        pool, job_path = self._pool, self._job_path
+        pool = self._pool
         with scratch() as directory:
-            order = _Order(job_path, _written(task, directory / "task"))
+            order = _Order(self._job_path, _written(task, directory / "task"))
             yield from self._run_there(lambda part: pool.submit(order.run, part), parts, progress, meanwhile)
 
     def shared(self, parts: Sequence[S]) -> list[S]:
@@ -308,7 +318,10 @@ def _run_here(run: Callable[[P], R], parts: Sequence[P], progress: Progress) -> 
 def _pool(workers: int) -> ProcessPoolExecutor:
     """Return idle processes: forked ones if they suffice and are free."""
     if _reserve and _reserve[0].size >= workers:
-        return _reserve.pop().pool
+        reserve = _reserve.pop()
+        reserve.fork()
+        assert reserve.pool is not None
+        return reserve.pool
     return ProcessPoolExecutor(workers, independent_context(), _begin_worker, (gc.get_threshold(),))
 
 
