@@ -426,7 +426,7 @@ def _run_again(
         if sum(map(len, portions[-1].blocks)) > PORTION_BYTES:
             portions.append(KeptPortion(len(portions), [], is_by_difference))
         portions[-1].blocks.append(block)
-    _ = worker_pool.job.replayer, worker_pool.job.difference  # forked workers share what is compiled here
+    worker_pool.job.compile()
     return worker_pool.run(RunAgain(), portions, progress, ask) if portions[0].blocks else []
 
 

@@ -105,6 +105,11 @@ class Job(JobInputs, frozen=True, dict=True):
         """The names of policies and plugins that decide about equal requests alike in both sets."""
         return self._decided_alike(self.distinct_sets[1])
 
+    @cached_property
+    def decided_alike_earlier(self) -> frozenset[str]:
+        """The same names for the baseline and the earlier candidate."""
+        return self._decided_alike(self.earlier) if self.earlier is not None else frozenset()
+
     def _decided_alike(self, candidate: ManifestSet) -> frozenset[str]:
         if self.versions.differ or self.workspaces is not None:
             return frozenset()
@@ -209,6 +214,10 @@ class Job(JobInputs, frozen=True, dict=True):
         self.webhooks.close()
         return spooled(outcomes, self.spool / f"part-{part.number:05}-{part.share.number}")
 
+    def compile(self) -> None:
+        """Make all that `run_again` needs, for this process and those that are forked from it."""
+        _ = self.replayer, self.difference, self.decided_alike_earlier
+
     def run_again(self, portion: KeptPortion) -> PartResult:
         """Replay requests that were kept as they reached the validating phase."""
         chain = self.server.chain
@@ -220,10 +229,8 @@ class Job(JobInputs, frozen=True, dict=True):
             return spooled(self.replayer.replay_again(mutated_requests, partial(decide_again, chain)), path)
         difference = self.difference
         assert difference is not None
-        assert self.earlier is not None
         differing = (each.mutated for each in kept_requests if not difference.is_alike(each, self.cluster))
-        alike = self._decided_alike(self.earlier)
-        outcomes, earlier = self.replayer.replay_difference(differing, difference.decisions, alike)
+        outcomes, earlier = self.replayer.replay_difference(differing, difference.decisions, self.decided_alike_earlier)
         return spooled(outcomes, path, earlier)
 
 

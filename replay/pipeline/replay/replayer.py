@@ -163,6 +163,7 @@ class Replayer(Struct, frozen=True, dict=True):
         for records in objects:
             for request in self.reconstructor.requests(records):
                 decisions, outcomes = self._decided(request, part)
+                self._match(request, decisions[0], outcomes)
                 self._count(request, decisions, outcomes, part)
         return part
 
@@ -172,7 +173,9 @@ class Replayer(Struct, frozen=True, dict=True):
         for mutated in mutated_requests:
             request = mutated.request
             decisions = as_far_as_reached(request, decide(mutated, self.cluster.at(request.record)))
-            self._count(request, decisions, part.outcomes_for(request.record), part)
+            outcomes = part.outcomes_for(request.record)
+            self._match(request, decisions[0], outcomes)
+            self._count(request, decisions, outcomes, part)
         return part
 
     def replay_difference(
@@ -180,7 +183,8 @@ class Replayer(Struct, frozen=True, dict=True):
     ) -> tuple[PartOutcomes, PartOutcomes]:
         """Replay requests that an earlier candidate decides otherwise, with this candidate and with that one.
 
-        `alike` are the policies and plugins that decide alike in the baseline and the earlier candidate.
+        `alike` are the policies and plugins that decide alike in the baseline and the earlier candidate. The match with
+        the log is left out, because the baseline is the same.
         """
         part, earlier_part = PartOutcomes(), PartOutcomes()
         for mutated in mutated_requests:
@@ -254,6 +258,22 @@ class Replayer(Struct, frozen=True, dict=True):
         part.keep(record, mutated)
         return as_far_as_reached(request, decisions), part.outcomes_for(record)
 
+    def _match(self, request: ReplayRequest, decision: Decision, outcomes: ClassOutcomes) -> None:
+        """Compare the baseline's decision about a request with the log."""
+        record = request.record
+        if request.reached is Reached.FAILED_BEFORE or record.response_kind == REVIEW:
+            return  # a review has no decisions of policies
+        redactor = redactor_of(request, redact=self.redact)
+        outcomes.fidelity.record(
+            record.seq,
+            record.audit_id,
+            observe(record),
+            decision,
+            self.policies,
+            redactor.text,
+            in_any_order=bool(record.workspace),
+        )
+
     def _count(
         self,
         request: ReplayRequest,
@@ -262,7 +282,7 @@ class Replayer(Struct, frozen=True, dict=True):
         part: PartOutcomes,
         alike: frozenset[str] | None = None,
     ) -> None:
-        """Compare both sets' decisions about a request with the log and with each other, and count the outcome.
+        """Compare both sets' decisions about a request with each other, and count the outcome.
 
         `alike` replaces that of this replayer.
         """
@@ -270,16 +290,6 @@ class Replayer(Struct, frozen=True, dict=True):
         redactor = redactor_of(request, redact=self.redact)
         if request.reached is Reached.FAILED_BEFORE:
             outcomes.summary.not_reached[request.reached_reason] += 1
-        elif record.response_kind != REVIEW:  # a review has no decisions of policies
-            outcomes.fidelity.record(
-                record.seq,
-                record.audit_id,
-                observe(record),
-                decisions[0],
-                self.policies,
-                redactor.text,
-                in_any_order=bool(record.workspace),
-            )
         # Only the comparison of both sets, and not that with the log, may take over what the log shows.
         current, candidate = with_logged_denial(record, decisions, self.alike if alike is None else alike)
         if record.seq in self.gate.refused:
