@@ -57,6 +57,7 @@ def test_patches_that_cannot_be_applied(patch: Any, form: PatchForm) -> None:
     [
         ({"a": {"b": 1}, "c": [1]}, [("a", "b"), ("c",)]),
         ({"a": {}}, [("a",)]),
+        ({"metadata": {}, "a": 1}, [("a",)]),
         ({"s": {"$setElementOrder/c": [], "c": [], "$retainKeys": ["x"]}}, [("s", "c"), ("s", "c"), ("s",)]),
         ([{"op": "add", "path": "/spec/containers/0/image"}], [("spec", "containers")]),
         ([{"op": "move", "from": "/a~1b", "path": "/c"}], [("c",), ("a/b",)]),

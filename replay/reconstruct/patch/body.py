@@ -71,8 +71,8 @@ def _merged_paths(patch: JSON, at: FieldPath) -> Iterator[FieldPath]:
     if not isinstance(patch, dict):
         yield at
         return
-    # An empty map creates the field if it is missing.
-    if not patch and at:
+    # An empty map creates the field if it is missing. Every object has metadata.
+    if not patch and at and at != ("metadata",):
         yield at
     for key, value in patch.items():
         if key.startswith(("$setElementOrder/", "$deleteFromPrimitiveList/")):
