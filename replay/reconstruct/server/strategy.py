@@ -40,8 +40,14 @@ _SET_ON_CREATE: dict[tuple[str, str], tuple[FieldPath, ...]] = {
     ("", "services"): tuple(("spec", name) for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")),
     ("apiregistration.k8s.io", "apiservices"): (("status",),),
     ("certificates.k8s.io", "certificatesigningrequests"): (("spec",), ("status",)),
+    ("", "persistentvolumeclaims"): (),
 }
 """Fields that strategies set on creation from data of the server."""
+_PENDING: dict[tuple[str, str], tuple[FieldPath, JSON]] = {
+    ("", "pods"): (("status", "phase"), "Pending"),
+    ("", "persistentvolumeclaims"): (_STATUS, {"phase": "Pending"}),
+}
+"""Fields of the status that `PrepareForCreate` sets, whatever the client sent, and their values."""
 
 _ALL_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 _KEPT_BY_STATUS: dict[tuple[str, str], tuple[str, ...]] = {
@@ -165,9 +171,8 @@ def after_create(original: Known, exchange: Exchange, api_resource: APIResource 
         holes.append(
             Hole(("status",), "the server resets the status on creation, and the log does not show the result")
         )
-    if group_resource == ("", "pods"):
-        # Set by `podStrategy.PrepareForCreate`, whatever the client sent.
-        state = state.with_value(("status", "phase"), "Pending")
+    if group_resource in _PENDING:
+        state = state.with_value(*_PENDING[group_resource])
     if group_resource == ("", "namespaces"):
         # `namespaceStrategy.PrepareForCreate` adds the finalizer of the namespace controller.
         finalizers = get(state.value, ("spec", "finalizers")) or []

@@ -116,3 +116,20 @@ def test_ports_that_are_allocated_for_a_refused_service(
     exchange = Exchange(pod_record("create", code=403, ref={"resource": "services"}, request=sent), builtin_discovery())
     holes = {hole.path for hole in after_create(Known(sent, Basis.RECORDED), exchange, exchange.api_resource).holes}
     assert {path for path in holes if path[-1] in ("ports", "nodePort", "healthCheckNodePort")} == open_
+
+
+@pytest.mark.parametrize(
+    ("resource", "kind", "sent", "expected"),
+    [
+        ("persistentvolumeclaims", "PersistentVolumeClaim", {"phase": "Bound"}, ({"phase": "Pending"}, False)),
+        ("replicationcontrollers", "ReplicationController", {"replicas": 1}, ({"replicas": 1}, True)),
+    ],
+    ids=["a claim that nothing is bound to", "a status that the log does not show"],
+)
+def test_status_of_a_new_object(
+    resource: str, kind: str, sent: Any, expected: tuple[Any, bool], pod_record: Callable[..., RequestRecord]
+) -> None:
+    body = {"kind": kind, "apiVersion": "v1", "metadata": {"name": "v"}, "spec": {}, "status": sent}
+    exchange = Exchange(pod_record("create", code=403, ref={"resource": resource}, request=body), builtin_discovery())
+    state = after_create(Known(body, Basis.RECORDED), exchange, exchange.api_resource)
+    assert (get(state.value, ("status",)), any(hole.path == ("status",) for hole in state.holes)) == expected
