@@ -72,7 +72,10 @@ def merged_end(ends: Sequence[RequestEnd]) -> RequestEnd:
     distinct = list(dict.fromkeys(ends))
     if len({end.cause for end in distinct}) > 1:
         return UNKNOWN
-    return distinct[0]._replace(certain=all(end.certain for end in distinct))
+    is_one_code = len({end.code for end in distinct}) == 1
+    return distinct[0]._replace(
+        code=distinct[0].code if is_one_code else 0, certain=is_one_code and all(end.certain for end in distinct)
+    )
 
 
 def answered(record: RequestRecord) -> RequestEnd:

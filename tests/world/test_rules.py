@@ -26,7 +26,7 @@ from replay.world.controller import attempts, is_controller, retry_of
 from replay.world.lookup import DifferingLookups, LookupsInTime, WorldLister
 from replay.world.patching import after_patch_of
 from replay.world.request_adapter import _written_back
-from replay.world.result import ABSENT, CausingRequest, RequestEnd, answered
+from replay.world.result import ABSENT, CausingRequest, RequestEnd, answered, merged_end
 from replay.world.server.answer import denied
 from replay.world.state import (
     LABELS,
@@ -90,6 +90,23 @@ def test_the_answer_of_a_denial(undetermined: tuple[Undetermined, ...], expected
     denial = Denial("p", "b", 0, "no", reason="Invalid", code=422)
     made = Decision(Verdict.DENIED, denials=(denial,), undetermined=undetermined)
     assert denied(made) == expected
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ([RequestEnd("succeeds", 200), RequestEnd("succeeds", 200)], RequestEnd("succeeds", 200)),
+        ([RequestEnd("succeeds", 200), RequestEnd("succeeds", 201)], RequestEnd("succeeds", certain=False)),
+        (
+            [RequestEnd("succeeds", 200), RequestEnd("succeeds", 200, certain=False)],
+            RequestEnd("succeeds", 200, certain=False),
+        ),
+        ([RequestEnd("succeeds", 200), RequestEnd("absent", 404)], RequestEnd("unknown", certain=False)),
+    ],
+    ids=["the same", "other codes", "one is not certain", "other causes"],
+)
+def test_what_possible_ends_have_in_common(ends: list[RequestEnd], expected: RequestEnd) -> None:
+    assert merged_end(ends) == expected
 
 
 def known(value: Any, *holes: tuple[str | int, ...]) -> Known:
