@@ -50,13 +50,17 @@ class Denial(Struct, frozen=True):
 
 
 class Undetermined(Struct, frozen=True):
-    """A policy whose decision depends on what the log lacks. `reason` names path and cause."""
+    """A policy whose decision depends on what the log lacks. `reason` names path and cause.
+
+    `only_tells` says that the policy refuses nothing, whatever it decides: its binding only warns or audits.
+    """
 
     policy: str
     binding: str
     reason: str
     path: str = ""
     fix: str = ""
+    only_tells: bool = False
 
 
 class Mutated(Struct, frozen=True):

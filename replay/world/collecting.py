@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from replay.admission.decision import Verdict
 from replay.kube.attributes import Missing
 from replay.kube.lister import Lister
 from replay.reconstruct.reconstructor import RebuildStep, Reconstructor
@@ -24,7 +23,7 @@ from replay.world.namespace import NamespaceAt
 from replay.world.pod_validation import is_open
 from replay.world.request_adapter import RequestAdapter
 from replay.world.result import DELETED, NOT_SENT, UNKNOWN, CausingRequest, RequestEnd, answered, label
-from replay.world.server.answer import ServerAnswer, denied
+from replay.world.server.answer import ServerAnswer, denied, may_refuse
 from replay.world.server.server import Server
 from replay.world.state import LABELS, Branch, DeferredObject, State, content
 
@@ -202,7 +201,7 @@ class CollectionPredictor(Struct, frozen=True):
         decision = self.judge.decide_adapted(self.request_adapter.deletion(step.exchange, here), lister)
         if decision.denials:
             yield ServerAnswer(denied(decision), state, decision)
-        elif decision.verdict is Verdict.UNDETERMINED:
+        elif may_refuse(decision):
             yield ServerAnswer(UNKNOWN, here if is_met else state)
             yield from (ServerAnswer(UNKNOWN, left) for left in gone)
         else:

@@ -123,6 +123,14 @@ class WorldStep:
         return self.namespace.differs or bool(self.lookups.states)
 
     @cached_property
+    def is_decided_as_looked_up_in_log(self) -> bool:
+        """Return whether what the candidate looks up makes no difference to its decision about the log's request."""
+        if not self.lookups_differ:
+            return True
+        is_told = self.logged.cause == Cause.SUCCEEDS and self.record.verb in ("update", "patch")
+        return is_told and not self.is_redefined and self.candidate == self.decisions[1]
+
+    @cached_property
     def is_redefined(self) -> bool:
         """Return whether the definition of the resource differs from the log."""
         return self.lookups.redefines(self.record, self.log_lister)

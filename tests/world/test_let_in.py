@@ -26,6 +26,24 @@ kind: ClusterRole
 metadata: {{name: r}}
 rules: [{{apiGroups: ["", apps], resources: ["*"], verbs: ["*"]}}]
 """
+POLICY = """apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: p}}
+spec:
+{more}  matchConstraints: {{resourceRules: [{{apiGroups: [apps], apiVersions: [v1], operations: ["*"], resources: [deployments]}}]}}
+  validations: [{{expression: "object.spec.replicas < 9"}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: b}}
+spec: {{policyName: p, validationActions: [{action}]{bound}}}
+"""
+WARNS, FORBIDS = (POLICY.format(action=action, more="", bound="") for action in ("Warn", "Deny"))
+WITH_PARAMETER = POLICY.format(
+    action="Deny",
+    more="  paramKind: {apiVersion: v1, kind: ConfigMap}\n",
+    bound=", paramRef: {name: other, parameterNotFoundAction: Allow}",
+)
 TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 BODY = {
     "apiVersion": "apps/v1",
@@ -54,6 +72,18 @@ def by_admin(verb: str, code: int, **fields: Any) -> Request:
     return Request(verb, code=code, user="admin", **fields)
 
 
+CONFLICT = 'Apply failed with 1 conflict: conflict with "admin" using apps/v1: .spec.replicas'
+OTHERWISE = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {"replicas": 2}}
+OWNED = [
+    {
+        "manager": "admin",
+        "operation": "Update",
+        "apiVersion": "apps/v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:replicas": {}, "f:selector": {}, "f:template": {}}},
+    }
+]
+LACKS = [{"reason": "FieldValueRequired", "field": "spec.selector", "message": "Required value"}]
 LABELS = {"x": "y"}
 LABELLED = {"metadata": {"labels": {"x": "y"}}}
 NAMELESS = refused("create", "")
@@ -67,6 +97,8 @@ class Row:
     name: str
     requests: list[Request]
     expected: list[End]
+    policy: str = ""
+    """A policy of both sets."""
 
 
 ROWS = [
@@ -167,6 +199,48 @@ ROWS = [
         ],
         [("succeeds", 201), ("succeeds", 200), ("invalid", 422)],
     ),
+    Row(
+        "a write of the status leaves the owners of other fields",
+        [
+            by_admin("create", 201, resource="deployments", body=BODY, managers=OWNED),
+            refused("patch", resource="deployments", subresource="status"),
+            by_admin("patch", 409, resource="deployments", body=OTHERWISE, query="?fieldManager=you", message=CONFLICT),
+        ],
+        [("succeeds", 201), ("succeeds", 200), ("conflict", 409)],
+    ),
+    Row(
+        "a policy that only warns refuses nothing, whatever the log does not show",
+        [by_admin("create", 201, resource="deployments", body=BODY), refused("patch", resource="deployments")],
+        [("succeeds", 201), ("succeeds", 200)],
+        WARNS,
+    ),
+    Row(
+        "one that denies may refuse it",
+        [by_admin("create", 201, resource="deployments", body=BODY), refused("patch", resource="deployments")],
+        [("succeeds", 201), ("unknown", 0)],
+        FORBIDS,
+    ),
+    Row(
+        "an apply that was invalid because it created its object may be valid, or conflict, where the object exists",
+        [
+            by_admin("delete", 404, resource="deployments", message='deployments.apps "a" not found', body={}),
+            refused("patch", query="?fieldManager=me&force=true", resource="deployments"),
+            by_admin("patch", 422, resource="deployments", body=OTHERWISE, query="?fieldManager=you", causes=LACKS),
+        ],
+        [("absent", 404), ("succeeds", 201), ("unknown", 0)],
+    ),
+    Row(
+        "another parameter that no policy reads leaves the decision about an apply",
+        [
+            by_admin("create", 201, name="other"),
+            by_admin("create", 201),
+            refused("patch"),
+            by_admin("create", 201, resource="deployments", body=BODY),
+            by_admin("patch", 200, resource="deployments", body=BODY, query="?fieldManager=me"),
+        ],
+        [("succeeds", 201), ("succeeds", 201), ("succeeds", 200), ("succeeds", 201), ("succeeds", 200)],
+        WITH_PARAMETER,
+    ),
 ]
 
 
@@ -190,6 +264,9 @@ def test_let_in(row: Row, tmp_path: Path) -> None:
     for name, more in (("current", ""), ("candidate", ", {kind: User, name: jane}")):
         (tmp_path / name / "rbac").mkdir(parents=True)
         (tmp_path / name / "rbac" / "rbac.yaml").write_text(RBAC.format(more=more), "utf-8")
+        if row.policy:
+            (tmp_path / name / "api").mkdir()
+            (tmp_path / name / "api" / "policy.yaml").write_text(row.policy, "utf-8")
     scenario = Scenario((str(log),), current=tmp_path / "current", candidate=tmp_path / "candidate", cluster=cluster)
     run(scenario, Options(outcomes=outcomes, workers=1), lambda _what, _done, _total: None)
     found = [result_of(each.code, each.message, "") for each in row.requests]

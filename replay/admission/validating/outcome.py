@@ -280,7 +280,8 @@ class OutcomeCollector(Struct, eq=False):
         first, others = unknown[0], len(unknown) - 1
         more = f" (and {others} more)" if others else ""
         reason = f"`{first.path}` is not known: {first.reason}{more}"
-        self._undetermined[Undetermined(policy.name, name, reason, first.path, first.fix)] = None
+        entry = Undetermined(policy.name, name, reason, first.path, first.fix, _only_tells(policy, binding))
+        self._undetermined[entry] = None
         # The annotation lists all failures in one value, so that one uncertain failure makes the whole list uncertain.
         if binding is None or "Audit" in binding.validation_actions:
             self._failures_are_certain = False
@@ -320,3 +321,12 @@ def _denial(  # noqa: PLR0913 - what a denial is made of
 ) -> Denial:
     """Return a denial. Cached, because requests are often denied for the same reasons."""
     return Denial(policy, binding, index, message, reason, reason_to_code(reason), is_error)
+
+
+def _only_tells(policy: _Policy, binding: _Binding | None) -> bool:
+    """Return whether a policy refuses nothing with a binding, whatever it decides.
+
+    Without the action Deny, only an error of its parameters or of an audit annotation refuses (`dispatcher.Dispatch`).
+    """
+    is_safe = policy.param_kind is None and not policy.audit_annotations
+    return is_safe and binding is not None and "Deny" not in binding.validation_actions

@@ -25,12 +25,15 @@ _METADATA: tuple[FieldPath, ...] = (
 )
 _WRITTEN_BY: dict[str, tuple[FieldPath, ...]] = {
     "": (("spec",), *_METADATA),
-    "status": (("status",), _MANAGED),
+    "status": (("status",),),
     "scale": (("spec", "replicas"), _MANAGED),
     "resize": (("spec", "containers"), ("spec", "initContainers"), ("status",), _MANAGED),
     "ephemeralcontainers": (("spec", "ephemeralContainers"), _MANAGED),
 }
-"""Fields that a write to a subresource may change. Others stay (`PrepareForUpdate` of its strategy)."""
+"""Fields that a write to a subresource may change. Others stay (`PrepareForUpdate` of its strategy).
+
+A write to the status gets an entry in `managedFields` too, which owns nothing outside the status.
+"""
 _NO_STORE = frozenset({"token", "log"})
 
 
@@ -63,7 +66,7 @@ _ONLY_MUTATING = frozenset(plugin.name for plugin in PLUGINS if not plugin.refus
 def may_refuse(decision: Decision) -> bool:
     """Return whether a decision leaves open if a policy or plugin refuses the request."""
     is_open = decision.verdict is Verdict.UNDETERMINED
-    return is_open and not all(entry.policy in _ONLY_MUTATING for entry in decision.undetermined)
+    return is_open and not all(entry.only_tells or entry.policy in _ONLY_MUTATING for entry in decision.undetermined)
 
 
 def succeeds(code: int) -> RequestEnd:

@@ -15,6 +15,7 @@ from replay.kube.immutable import CONDITIONAL
 from replay.reconstruct.history.old_object import sent_revision
 from replay.reconstruct.patch.body import touched
 from replay.reconstruct.record.known import Known, get
+from replay.world.creation import is_apply
 from replay.world.judge import Judge
 from replay.world.pod_validation import COMPARED, changes_ephemeral, changes_quality, is_invalid_pod
 from replay.world.result import INVALID, Cause
@@ -46,8 +47,8 @@ _BOUND = re.compile(r"should be (less|greater) than or equal to (-?\d+)$")
 """A limit of a schema (`kube-openapi/pkg/validation/errors`)."""
 
 
-def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Known | Missing) -> bool:
-    """Return whether the API refuses the result of a write to the existing object."""
+def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Known | Missing) -> bool | None:
+    """Return whether the API refuses the result of a write to the existing object, None if that is unknown."""
     kind = step.exchange.kind
     creates = isinstance(here, Known) and here.value is None
     if not step.record.subresource and isinstance(written, Known) and breaks_metadata_of(written):
@@ -91,11 +92,18 @@ def _must_name_version(step: WorldStep) -> bool:
     return (resource.group, resource.resource) in CONDITIONAL or (api_resource is not None and api_resource.custom)
 
 
-def _is_invalid_anyway(step: WorldStep, here: Known | Missing, written: Known | Missing) -> bool:
-    """Return whether the log's request was invalid for a reason other than its old object."""
+def _is_invalid_anyway(step: WorldStep, here: Known | Missing, written: Known | Missing) -> bool | None:
+    """Return whether the log's request was invalid for a reason other than its old object, None if that is unknown."""
     if step.record.code != INVALID.code or step.logged.cause == Cause.DENIED or step.failed_by_definition:
         return False
     causes = [each for each in get(step.exchange.response.json, ("details", "causes")) or () if isinstance(each, dict)]
+    # An apply that was invalid because it created its object need not be invalid for an object that exists.
+    if is_apply(step.exchange) and not step.existed_before and not (isinstance(here, Known) and here.value is None):
+        is_open = isinstance(written, Missing) or any(
+            _is_below_hole(str(each.get("field")), written) for each in causes
+        )
+        if is_open:
+            return None
     if isinstance(written, Missing):
         return True
     # Without causes the log's patch did not fit its object. It fits another object if the result there is known.
@@ -108,6 +116,12 @@ def _is_invalid_anyway(step: WorldStep, here: Known | Missing, written: Known | 
         return True
     validated = known_or_missing(step.request.attributes.object)
     return not all(_is_mended(cause, validated, written) for cause in causes)
+
+
+def _is_below_hole(field: str, written: Known) -> bool:
+    """Return whether a field that a cause names is not known in the result of a write."""
+    path = _path(field)
+    return any(path[: len(hole.path)] == hole.path for hole in written.holes)
 
 
 def _meets(paths: list[FieldPath], written: Known) -> bool:

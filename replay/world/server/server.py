@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.admission.decision import Verdict
 from replay.admission.inputs import Place
 from replay.audit.event import CREATED, RequestRecord
 from replay.kube.attributes import Missing
@@ -71,7 +70,7 @@ class Server:
             yield self._alike(step, state)
         elif self._is_unasked(step, state):
             yield ServerAnswer(step.logged, state if step.is_dry else self._after_later(step, state))
-        elif state is None and not step.lookups_differ:
+        elif state is None and step.is_decided_as_looked_up_in_log:
             yield from self.same_world.answers(step)
         elif step.exchange.is_connect:
             yield self._connect(step, state)
@@ -201,7 +200,7 @@ class Server:
         decision = step.candidate
         if decision.denials:
             return ServerAnswer(denied(decision), state)
-        if decision.verdict is Verdict.UNDETERMINED:
+        if may_refuse(decision):
             return ServerAnswer(UNKNOWN, state)
         if is_absent(state) or (state is None and not step.existed_before):
             return ServerAnswer(ABSENT, state)
@@ -222,7 +221,7 @@ class Server:
             yield ServerAnswer(denied(decision), prior, decision)
             return
         # An undetermined verdict has two ends: refused (nothing stored), and what would follow if admitted.
-        opens = decision.verdict is Verdict.UNDETERMINED
+        opens = may_refuse(decision)
         if opens:
             yield ServerAnswer(UNKNOWN, prior, decision)
         # The storage refuses a named version before it looks whether the object exists (`etcd3.store.Create`).
@@ -269,10 +268,10 @@ class Server:
         if decision.denials:
             yield ServerAnswer(denied(decision), prior, decision)
         elif is_absent(state) or (state is None and not step.existed_before):
-            yield ServerAnswer(UNKNOWN if decision.verdict is Verdict.UNDETERMINED else ABSENT, state)
+            yield ServerAnswer(UNKNOWN if may_refuse(decision) else ABSENT, state)
         elif state is not None and step.conflicts:
-            yield ServerAnswer(UNKNOWN if decision.verdict is Verdict.UNDETERMINED else CONFLICT, state)
-        elif decision.verdict is Verdict.UNDETERMINED:
+            yield ServerAnswer(UNKNOWN if may_refuse(decision) else CONFLICT, state)
+        elif may_refuse(decision):
             yield ServerAnswer(UNKNOWN, prior)
             yield subresource_done(step, state)._replace(result=UNKNOWN)
         else:
@@ -293,7 +292,7 @@ class Server:
         )
         if decision.denials:
             yield ServerAnswer(denied(decision), prior, decision)
-        elif decision.verdict is Verdict.UNDETERMINED:
+        elif may_refuse(decision):
             yield ServerAnswer(UNKNOWN, prior, decision)
             yield from (ServerAnswer(UNKNOWN, state, decision) for state in after)
         else:
@@ -332,7 +331,8 @@ class Server:
         is_made_invalid = self._judge.leaves_invalid(request, decision.patch, lambda: written)
         # A mutating policy that denies ends the request before API validation; a validating denial comes after it.
         is_over = bool(decision.denials) and decision.denials[0].is_of_mutation
-        if not is_over and (is_made_invalid or is_refused(step, self._judge, here, written)):
+        is_invalid = not is_over and (is_made_invalid or is_refused(step, self._judge, here, written))
+        if is_invalid:
             yield ServerAnswer(INVALID, here, decision)
             return
         if decision.denials:
@@ -343,7 +343,7 @@ class Server:
             if step.is_dry
             else step.state_after_write(left_by_write(here, after_write(here, step.exchange, written)))
         )
-        opens = decision.verdict is Verdict.UNDETERMINED
+        opens = is_invalid is None or may_refuse(decision)
         if opens:
             yield ServerAnswer(UNKNOWN, here, decision)
         result = succeeds(201 if creates else 200)._replace(certain=creates or not step.may_conflict)
