@@ -75,10 +75,7 @@ _KINDS = {
     f"{_LEGACY_GROUP}/v1beta1": ("EgressSelectorConfiguration",),
     f"{_LEGACY_GROUP}/v1alpha1": ("AdmissionConfiguration", "EgressSelectorConfiguration"),
 }
-_DECODED = frozenset({_KIND, "AdmissionConfiguration"})
-"""Kinds whose fields are known. Of the other kinds only the name is read."""
 _UNVERSIONED = ("Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList")
-_ANY = "runtime.Unknown"
 _DEFAULT_AUTHORIZED_TTL, _DEFAULT_UNAUTHORIZED_TTL = parse_duration("5m"), parse_duration("30s")
 
 
@@ -87,14 +84,17 @@ def _registered(api_version: str, kind: str) -> Registered:
 
     Strict decoding comes before the test whether the kind is the expected one.
     """
-    go_type = f"v1.{kind}" if kind in _DECODED else _ANY
-    return Registered(kind, go_type, api_version.rpartition("/")[2], f"apiserver.{kind}")
+    return Registered(kind, f"v1.{kind}", api_version.rpartition("/")[2], f"apiserver.{kind}")
 
 
 _SCHEME = Scheme(
     {(version, kind): _registered(version, kind) for version, kinds in _KINDS.items() for kind in kinds}
-    | {("v1", "EncryptionConfig"): Registered("EncryptionConfig", _ANY, "v1", "apiserver.EncryptionConfiguration")},
-    {kind: Registered(kind, _ANY) for kind in _UNVERSIONED},
+    | {
+        ("v1", "EncryptionConfig"): Registered(
+            "EncryptionConfig", "v1.EncryptionConfiguration", "v1", "apiserver.EncryptionConfiguration"
+        )
+    },
+    {kind: Registered(kind, "runtime.Unknown") for kind in _UNVERSIONED},
     SCHEME_NAME,
 )
 

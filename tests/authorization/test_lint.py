@@ -84,18 +84,45 @@ def test_match_conditions(conditions: list[str], names: list[tuple[str, str]]) -
     assert found(conditions, "NoOpinion") == [each for each in names if each[0] != catalogue.UNGUARDED_ATTRIBUTES]
 
 
-OTHER = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
+ADMISSION, AUTHENTICATION, ENCRYPTION, TRACING = (
+    f"apiVersion: apiserver.config.k8s.io/v1\nkind: {name}Configuration\n"
+    for name in ("Admission", "Authentication", "Encryption", "Tracing")
+)
+EGRESS = "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\n"
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
         pytest.param(
-            "plugins: []\n", "expected AuthorizationConfiguration, got *apiserver.AdmissionConfiguration", id="its kind"
+            ADMISSION + "plugins: []\n",
+            "expected AuthorizationConfiguration, got *apiserver.AdmissionConfiguration",
+            id="its kind",
         ),
-        pytest.param("foo: 1\n", 'strict decoding error: unknown field "foo"', id="a field before its kind"),
         pytest.param(
-            "plugins: []\nplugins: []\n",
+            AUTHENTICATION + "jwt: []\n",
+            "expected AuthorizationConfiguration, got *apiserver.AuthenticationConfiguration",
+            id="how users authenticate",
+        ),
+        pytest.param(
+            AUTHENTICATION + "wrong: 1\njwt: [{issuer: {url: https://a, colour: red}}]\n",
+            'strict decoding error: unknown field "jwt[0].issuer.colour", unknown field "wrong"',
+            id="fields that nobody authenticates by",
+        ),
+        pytest.param(
+            AUTHENTICATION + "anonymous: {enabled: 3}\n",
+            "json: cannot unmarshal number into Go struct field AnonymousAuthConfig.anonymous.enabled of type bool",
+            id="a type before its kind",
+        ),
+        *(
+            pytest.param(text + "wrong: 1\n", 'strict decoding error: unknown field "wrong"', id=f"a field of {name}")
+            for text, name in ((ENCRYPTION, "encryption"), (TRACING, "tracing"), (EGRESS, "egress"))
+        ),
+        pytest.param(
+            ADMISSION + "foo: 1\n", 'strict decoding error: unknown field "foo"', id="a field before its kind"
+        ),
+        pytest.param(
+            ADMISSION + "plugins: []\nplugins: []\n",
             'strict decoding error: yaml: unmarshal errors:\n  line 4: key "plugins" already set in map',
             id="a key given twice before its kind",
         ),
@@ -103,5 +130,5 @@ OTHER = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
 )
 def test_a_file_of_another_kind(text: str, error: str) -> None:
     """Strict decoding comes first (`load.LoadFromData`)."""
-    checked = check_start((OTHER + text).encode(), NEWEST, ServerFiles())
+    checked = check_start(text.encode(), NEWEST, ServerFiles())
     assert checked.error == f"failed to load AuthorizationConfiguration from file: {error}"

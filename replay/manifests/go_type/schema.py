@@ -370,6 +370,102 @@ v1.WebhookConnectionInfo
   kubeConfigFile *string 0 always
 v1.WebhookMatchCondition
   expression string 0 always
+v1.AuthenticationConfiguration
+  +TypeMeta v1.TypeMeta 0
+  jwt []v1.JWTAuthenticator 0 always
+  anonymous *v1.AnonymousAuthConfig 0
+v1.AnonymousAuthConfig
+  enabled bool 0 always
+  conditions []v1.AnonymousAuthCondition 0
+v1.AnonymousAuthCondition
+  path string 0 always
+v1.JWTAuthenticator
+  issuer v1.Issuer 0 always
+  claimValidationRules []v1.ClaimValidationRule 0
+  claimMappings v1.ClaimMappings 0 always
+  userValidationRules []v1.UserValidationRule 0
+v1.Issuer
+  url string 0 always
+  discoveryURL *string 0
+  certificateAuthority string 0
+  audiences []string 0 always
+  audienceMatchPolicy v1.AudienceMatchPolicyType 0
+  egressSelectorType v1.EgressSelectorType 0
+v1.ClaimValidationRule
+  claim string 0
+  requiredValue string 0
+  expression string 0
+  message string 0
+v1.ClaimMappings
+  username v1.PrefixedClaimOrExpression 0 always
+  groups v1.PrefixedClaimOrExpression 0
+  uid v1.ClaimOrExpression 0 always
+  extra []v1.ExtraMapping 0
+v1.PrefixedClaimOrExpression
+  claim string 0
+  prefix *string 0
+  expression string 0
+v1.ClaimOrExpression
+  claim string 0
+  expression string 0
+v1.ExtraMapping
+  key string 0 always
+  valueExpression string 0 always
+v1.UserValidationRule
+  expression string 0 always
+  message string 0
+v1.TracingConfiguration
+  +TypeMeta v1.TypeMeta 0
+  endpoint *string 0
+  samplingRatePerMillion *int32 0
+v1.EncryptionConfiguration
+  +TypeMeta v1.TypeMeta 0
+  resources []v1.ResourceConfiguration 0 always
+v1.ResourceConfiguration
+  resources []string 0 always
+  providers []v1.ProviderConfiguration 0 always
+v1.ProviderConfiguration
+  aesgcm *v1.AESConfiguration 0
+  aescbc *v1.AESConfiguration 0
+  secretbox *v1.SecretboxConfiguration 0
+  identity *v1.IdentityConfiguration 0
+  kms *v1.KMSConfiguration 0
+v1.AESConfiguration
+  keys []v1.Key 0 always
+v1.SecretboxConfiguration
+  keys []v1.Key 0 always
+v1.Key
+  name string 0 always
+  secret string 0 always
+v1.IdentityConfiguration
+v1.KMSConfiguration
+  apiVersion string 0 always
+  name string 0 always
+  cachesize *int32 0
+  endpoint string 0 always
+  timeout *v1.Duration 0
+v1.EgressSelectorConfiguration
+  +TypeMeta v1.TypeMeta 0
+  egressSelections []v1.EgressSelection 0 always
+v1.EgressSelection
+  name string 0 always
+  connection v1.Connection 0 always
+v1.Connection
+  proxyProtocol v1.ProtocolType 0
+  transport *v1.Transport 0
+v1.Transport
+  tcp *v1.TCPTransport 0
+  uds *v1.UDSTransport 0
+v1.TCPTransport
+  url string 0
+  tlsConfig *v1.TLSConfig 0
+v1.UDSTransport
+  udsName string 0
+v1.TLSConfig
+  caBundle string 0
+  clientKey string 0
+  clientCert string 0
+  tlsServerName string 0
 """
 
 
