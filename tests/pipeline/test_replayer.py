@@ -16,6 +16,7 @@ from replay.reconstruct.request import Reached, ReplayRequest
 ADMITTED = Decision(Verdict.ADMITTED)
 DENIED = Decision(Verdict.DENIED, denials=(Denial("p", "b", 0, "no", "Invalid", 422),))
 WARNED = Decision(Verdict.ADMITTED, warnings=("careful",))
+ANNOTATED = Decision(Verdict.ADMITTED, audit_annotations={"p/who": "jane"})
 OPEN = Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("p", "b", "`object` is not known"),))
 REASON = "whether the request reached the policies is not known: it was overtaken"
 
@@ -40,6 +41,12 @@ CASES = [
         "warned if it came so far",
         Reached.UNKNOWN,
         WARNED,
+        Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", REASON),)),
+    ),
+    Case(
+        "annotated if it came so far",
+        Reached.UNKNOWN,
+        ANNOTATED,
         Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", REASON),)),
     ),
     Case("undetermined anyway", Reached.UNKNOWN, OPEN, OPEN),
