@@ -158,6 +158,7 @@ def footprint_tree(footprint: Iterable[str]) -> FootprintNode:
 _PROJECTED = """
 def projected(v):
     try:
+{statements}
         content = encode([{roots}])
     except not_encoded:
         return None
@@ -169,8 +170,11 @@ def projected(v):
 
 def _compiled(tree: FootprintNode, with_unknown: Callable[[bytes, PlainBindings], ProjectionKey]) -> Projection:
     """Return the function for a tree, as compiled Python. Field names appear in it only as literals."""
-    roots = [_value(f"v[{name!r}]", child, f"v{index}") for index, (name, child) in enumerate(tree.names.items())]
-    function = _PROJECTED.replace("{roots}", ", ".join(roots))
+    roots, statements = [f"v{index}" for index in range(len(tree.names))], list[str]()
+    for root, (name, node) in zip(roots, tree.names.items(), strict=True):
+        statements.append(f"{' ' * 8}{root} = v[{name!r}]")
+        _project(root, node, " " * 8, statements)
+    function = _PROJECTED.replace("{statements}", "\n".join(statements)).replace("{roots}", ", ".join(roots))
     # Without builtins, the generated code reaches only these names.
     names: dict[str, Any] = {"absent": _ABSENT, "other": _OTHER, "entries": _ENTRIES, "__builtins__": {}}
     names |= {each.__name__: each for each in (type, dict, list, len)}
@@ -181,29 +185,47 @@ def _compiled(tree: FootprintNode, with_unknown: Callable[[bytes, PlainBindings]
     return projected
 
 
-def _value(text: str, child: FootprintNode, own: str) -> str:
-    """Return an expression for the read parts of a value, which it keeps in the local variable `own`."""
-    if child.is_test:
-        return f"{text} is None"
-    if child.is_read:
-        return text
-    fields = [_field(own, name, each, f"{own}_{index}") for index, (name, each) in enumerate(child.names.items())]
-    other = f"{own} if {own} is absent else [other, {own}]"
-    if child.any is None:
-        return f"([{', '.join(fields)}] if type({own} := {text}) is dict else {other})"
-    entries = f"[{', '.join(['entries', f'[*{own}]', *fields])}]"
-    if child.any.is_test:
-        return f"(len({own}) if type({own} := {text}) is list else {entries} if type({own}) is dict else {other})"
-    item = f"{own}_item"
-    items = f"{own}.values() if type({own}) is dict else {own}"
-    parts = f"[type({own}) is dict and {entries}, [{_value(item, child.any, f'{own}_part')} for {item} in ({items})]]"
-    return f"({parts} if type({own} := {text}) is dict or type({own}) is list else {other})"
+def _project(own: str, node: FootprintNode, indent: str, statements: list[str]) -> None:
+    """Add the statements that replace the value of the local variable `own` by its parts that are read."""
+    if node.is_test:
+        statements.append(f"{indent}{own} = {own} is None")
+    if node.is_test or node.is_read:
+        return
+    inner = f"{indent}    "
+    if node.any is not None and not node.any.is_test:
+        statements += [f"{indent}if type({own}) is dict or type({own}) is list:", f"{inner}{own}_parts = []"]
+        # Python 3.11 makes a call of a comprehension, so this is a loop.
+        statements.append(f"{inner}for {own}_part in {own}.values() if type({own}) is dict else {own}:")
+        _project(f"{own}_part", node.any, f"{inner}    ", statements)
+        statements += [f"{inner}    {own}_parts.append({own}_part)", f"{inner}{own}_map = False"]
+        statements.append(f"{inner}if type({own}) is dict:")
+        fields = _fields(own, node, f"{inner}    ", statements)
+        statements.append(f"{inner}    {own}_map = [{', '.join(['entries', f'[*{own}]', *fields])}]")
+        statements.append(f"{inner}{own} = [{own}_map, {own}_parts]")
+    else:
+        statements.append(f"{indent}if type({own}) is dict:")
+        fields = _fields(own, node, inner, statements)
+        parts = fields if node.any is None else ["entries", f"[*{own}]", *fields]
+        statements.append(f"{inner}{own} = [{', '.join(parts)}]")
+        if node.any is not None:
+            statements += [f"{indent}elif type({own}) is list:", f"{inner}{own} = len({own})"]
+    statements += [f"{indent}elif {own} is not absent:", f"{inner}{own} = [other, {own}]"]
 
 
-def _field(own: str, name: str, child: FootprintNode, place: str) -> str:
-    if child.is_test:  # null and empty values are their own key
-        return f"{name!r} in {own} if {own}.get({name!r}, 1) else [{own}[{name!r}]]"
-    return _value(f"{own}.get({name!r}, absent)", child, place)
+def _fields(own: str, node: FootprintNode, indent: str, statements: list[str]) -> list[str]:
+    """Return expressions for the fields that are read of a map, and add the statements that they need."""
+    fields = []
+    for index, (name, child) in enumerate(node.names.items()):
+        value, place = f"{own}.get({name!r}, absent)", f"{own}_{index}"
+        if child.is_test:  # null and empty values are their own key
+            fields.append(f"{name!r} in {own} if {own}.get({name!r}, 1) else [{own}[{name!r}]]")
+        elif child.is_read:
+            fields.append(value)
+        else:
+            statements.append(f"{indent}{place} = {value}")
+            _project(place, child, indent, statements)
+            fields.append(place)
+    return fields
 
 
 V = TypeVar("V")

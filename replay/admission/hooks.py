@@ -16,6 +16,7 @@ from replay.kube.attributes import Attributes, Missing, Operation
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.lister import Lister
 from replay.matching.matcher import (
+    NO_LABELS,
     Criteria,
     Match,
     Matcher,
@@ -144,7 +145,11 @@ class HookIndex(Generic[P, B, E, T]):
 
     def candidates(self, attributes: Attributes, lister: Lister) -> tuple[T, ...] | None:
         """Return each set's plan for a request, or None if no set has a hook that may match."""
-        labels = steady_labels(attributes)
+        namespace = attributes.namespace_object
+        if type(namespace) is dict and attributes.namespace and attributes.resource.resource != "namespaces":
+            labels = (namespace.get("metadata") or {}).get("labels") or NO_LABELS  # known, as nearly always
+        else:
+            labels = steady_labels(attributes)
         kind = (attributes.kind, attributes.resource, attributes.subresource, attributes.operation)
         request = (*kind, bool(attributes.namespace), attributes.workspace)
         try:

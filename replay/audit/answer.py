@@ -302,16 +302,24 @@ class WebhookMutation(Struct, frozen=True):
 class Observed(Struct, frozen=True):
     """All facts about admission in one event.
 
-    `failures` are the entries of `validation_failure`, as the server wrote them. `policy_annotations` are those of
-    policies and webhooks, by `<name>/<key>`. `annotations` are all annotations, or none if none is about admission.
+    `failures` are the entries of `validation_failure`, as the server wrote them. `annotations` are all annotations, or
+    none if none is about admission.
     """
 
     denial: ObservedDenial | None = None
     refusal: ObservedDenial | None = None
     """The refusal by a built-in plugin, with the name of the plugin as `policy`."""
     failures: tuple[Mapping[str, Any], ...] = ()
-    policy_annotations: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def policy_annotations(self) -> dict[str, str]:
+        """The annotations of policies and webhooks, by `<name>/<key>`."""
+        return {
+            key: value
+            for key, value in self.annotations.items()
+            if not key.startswith(_FOREIGN) and "admission.k8s.io/" not in key
+        }
 
     @property
     def mutations(self) -> tuple[WebhookMutation, ...]:
@@ -351,15 +359,10 @@ def observe(record: RequestRecord) -> Observed:
     text = record.annotations
     if not text or ("admission.k8s.io/" not in text and _has_only_authorizer_annotations(text)):
         return Observed(denial, _refusal(record, denial)) if record.code >= 400 else NOTHING_OBSERVED
-    annotations = annotations_from_json(record.annotations)
-    own = {
-        key: value
-        for key, value in annotations.items()
-        if not key.startswith(_FOREIGN) and "admission.k8s.io/" not in key
-    }
+    annotations = annotations_from_json(text)
     refusal = _refusal(record, denial) if record.code >= 400 else None
     failures = annotations.get(VALIDATION_FAILURE)
-    return Observed(denial, refusal, _failures(failures) if failures else (), own, annotations)
+    return Observed(denial, refusal, _failures(failures) if failures else (), annotations)
 
 
 def _has_only_authorizer_annotations(text: str) -> bool:

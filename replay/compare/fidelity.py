@@ -91,7 +91,7 @@ class Fidelity(Tally):
         Full texts are compared, and kept in the form that `shown` returns. If several policies deny a request, the
         server names the first, or any of them (`in_any_order`).
         """
-        is_observed = observed.denial or observed.refusal or observed.failures or observed.policy_annotations
+        is_observed = observed.denial or observed.refusal or observed.failures or observed.annotations
         if not (is_observed or decision.denials or decision.audit_annotations):
             return
         self.most_failures = max(self.most_failures, len(observed.failures))
@@ -103,16 +103,10 @@ class Fidelity(Tally):
         if observed.failures or VALIDATION_FAILURE in decision.audit_annotations:
             failures = [entry for entry in observed.failures if entry.get("policy") in policies]
             aspects.append(("failure", self.failures, failures, replayed_failures(decision)))
-        written = observed.policy_annotations, decision.audit_annotations
-        if written[0] or written[1]:
-            aspects.append(
-                (
-                    "annotation",
-                    self.annotations,
-                    _policy_annotations(written[0], policies),
-                    _policy_annotations(written[1], policies),
-                )
-            )
+        written = _policy_annotations(observed.annotations, policies)
+        aspects.append(
+            ("annotation", self.annotations, written, _policy_annotations(decision.audit_annotations, policies))
+        )
         for aspect, agreement, observation, replayed in aspects:
             if not observation and not replayed:
                 continue
@@ -202,7 +196,11 @@ def replayed_failures(decision: Decision) -> list[Any]:
 
 def _policy_annotations(annotations: Mapping[str, str], policies: frozenset[str]) -> Mapping[str, str]:
     """Return the annotations that these policies write."""
-    return annotations and {key: value for key, value in annotations.items() if key.rpartition("/")[0] in policies}
+    written = {}
+    for key, value in annotations.items():
+        if key.rpartition("/")[0] in policies:
+            written[key] = value  # noqa: PERF403 - a comprehension is a call in Python 3.11
+    return written
 
 
 def _text(value: Any) -> str:

@@ -26,7 +26,7 @@ INTERNAL_ERROR = "Internal error occurred: "
 """Prefix that `apierrors.NewInternalError` adds to a text."""
 
 NAMESPACE_KIND = GroupVersionKind("", "v1", "Namespace")
-_NO_LABELS: Labels = {}
+NO_LABELS: Labels = {}
 
 
 class Match(Struct, frozen=True):
@@ -271,13 +271,10 @@ def steady_labels(attributes: Attributes) -> Labels | None:
     if attributes.resource.resource == "namespaces":
         return None
     if not attributes.namespace:
-        return _NO_LABELS
+        return NO_LABELS
     namespace = attributes.namespace_object
     if namespace is None or isinstance(namespace, Missing):
         return None
-    if type(namespace) is dict:  # known in all parts, as nearly always
-        known: Labels = (namespace.get("metadata") or {}).get("labels") or _NO_LABELS
-        return known
     labels = labels_of(namespace)
     if isinstance(labels, Missing) or (
         isinstance(namespace, PartialObject) and any(isinstance(label, Missing) for label in labels.values())

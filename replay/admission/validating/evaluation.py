@@ -126,9 +126,8 @@ class SharedEvaluation(dict[CompiledExpression, Evaluated]):
         """See `covers`."""
         return _UNLIMITED
 
-    def evaluate(self, compiled: CompiledExpression) -> Evaluated:
-        """Return the result of an expression."""
-        return self[compiled]
+    evaluate = dict.__getitem__
+    """Returns the result of an expression."""
 
     def covers(self, limit: int) -> bool:
         """Return true: the cost is compared with the budget later, by `most`."""

@@ -171,9 +171,12 @@ class _AlikeGroups:
             earlier = None if projected is None else self._results.get((group, by_messages, projected))
         if earlier is not None:
             return earlier
-        shared = request.shared(match)
-        answers = enumerate([request.result(each, match) for each in group.validators])
-        results = tuple([(place, result) for place, result in answers if result is not NO_DECISION])
+        shared, deciding = request.shared(match), list[tuple[int, ValidateResult]]()
+        for place, validator in enumerate(group.validators):
+            result = request.result(validator, match)
+            if result is not NO_DECISION:
+                deciding.append((place, result))
+        results = tuple(deciding)
         # From now on the key includes what messages read.
         if projected is not None and not by_messages and group.may_read_messages(results, shared):
             self._results.remember((group, by_messages, projected), _BY_MESSAGES)

@@ -44,9 +44,20 @@ def _bodies_of(request: ReplayRequest) -> Iterator[JSON | PartialObject]:
 
 def redacted_decision(redactor: Redactor, decision: Decision) -> Decision:
     """Return a redacted decision, or the same object if nothing is hidden."""
+    return redacted_decisions(redactor, decision, decision)[0]
+
+
+def redacted_decisions(redactor: Redactor, current: Decision, candidate: Decision) -> tuple[Decision, Decision]:
+    """Return the redacted decisions of both sets. What hides nothing, and what both sets share, stays one object."""
+    both = (current,) if current is candidate else (current, candidate)
     # Most decisions have none of the marks of a token.
-    if not redactor.redact or not (redactor.resource == SECRETS or may_show_token(decision)):
-        return decision
+    if not redactor.redact or not (redactor.resource == SECRETS or may_show_token(both)):
+        return current, candidate
+    shown = [_redacted(redactor, each) for each in both]
+    return shown[0], shown[-1]
+
+
+def _redacted(redactor: Redactor, decision: Decision) -> Decision:
     shown = {
         name: part_shown
         for name, part in _PARTS

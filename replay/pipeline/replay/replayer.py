@@ -31,7 +31,7 @@ from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.kept_input import KeptBlocks
-from replay.pipeline.replay.redaction import redacted_decision, redactor_of
+from replay.pipeline.replay.redaction import redacted_decisions, redactor_of
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reached import progress, reached_mutation
 from replay.reconstruct.reconstructor import Reconstructor
@@ -360,9 +360,7 @@ class Replayer(Struct, frozen=True, dict=True):
         # Redaction takes time, so decisions that are not shown are left as they are.
         is_told = self.with_lines or is_found or current.webhooks or candidate.webhooks
         if is_told or current.patch != candidate.patch or redactor.resource == SECRETS:
-            is_one = current is candidate
-            current = redacted_decision(redactor, current)
-            candidate = current if is_one else redacted_decision(redactor, candidate)
+            current, candidate = redacted_decisions(redactor, current, candidate)
         return Outcome(
             seq=record.seq,
             item=request.item,
@@ -381,7 +379,7 @@ class Replayer(Struct, frozen=True, dict=True):
             candidate=candidate,
             workload=workload(attributes, self.owners) if is_found else "",
             owner=self._owner(request) if is_found else "",
-            decided_in=self.workspaces_of(record),
+            decided_in=self.workspaces_of(record) if record.workspace else NO_WORKSPACE,
         )
 
     def _owner(self, request: ReplayRequest) -> str:
