@@ -215,21 +215,28 @@ def token_volume_name(spec: JSON) -> str | None:
 
 def has_mount(container: JSON) -> bool:
     """Return whether a container has a mount at the token's path."""
-    return MOUNT_PATH in [mount.get("mountPath") for mount in container.get("volumeMounts") or ()]
+    for mount in container.get("volumeMounts") or ():  # noqa: SIM110 - quicker than a generator
+        if mount.get("mountPath") == MOUNT_PATH:
+            return True
+    return False
 
 
-def mount_token(spec: JSON, name: str) -> None:
-    """Mount the token in each container of a pod's spec without a mount there. Add a volume if none exists.
+def with_token(spec: JSON, existing: str | None, name: str) -> dict[str, JSON]:
+    """Return the changed fields of a pod's spec: the token is mounted in each container without a mount there.
 
-    `name` is that of an added volume. Volumes are not looked at if no container lacks a mount.
+    `existing` is the name of the spec's token volume. Without one, a volume with `name` is added if a mount is.
     """
-    lacking = [each for field in CONTAINERS for each in spec.get(field) or () if not has_mount(each)]
-    existing = token_volume_name(spec) if lacking else None
-    for container in lacking:
-        mount = {"name": existing or name, "readOnly": True, "mountPath": MOUNT_PATH}
-        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
-    if lacking and existing is None:
-        spec["volumes"] = [*(spec.get("volumes") or ()), {"name": name, "projected": token_source()}]
+    fields: dict[str, JSON] = {}
+    for field in CONTAINERS:
+        containers = spec.get(field) or ()
+        for index, container in enumerate(containers):
+            if not has_mount(container):
+                mount = {"name": existing or name, "readOnly": True, "mountPath": MOUNT_PATH}
+                own = fields.setdefault(field, list(containers))
+                own[index] = {**container, "volumeMounts": [*(container.get("volumeMounts") or ()), mount]}
+    if fields and existing is None:
+        fields["volumes"] = [*(spec.get("volumes") or ()), {"name": name, "projected": token_source()}]
+    return fields
 
 
 def token_source() -> JSON:

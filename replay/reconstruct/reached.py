@@ -11,7 +11,7 @@ import re
 import orjson
 from msgspec import Struct
 
-from replay.audit.answer import RefusalPhase, wording_of
+from replay.audit.answer import RefusalPhase, refused_by, wording_of
 from replay.audit.event import RequestRecord, annotations_from_json
 from replay.kcp.annotation import OWN_PREFIXES
 from replay.kube.attributes import Missing
@@ -227,12 +227,16 @@ def _is_of_kubernetes(owner: str) -> bool:
     return f".{owner}".endswith((".k8s.io", ".kubernetes.io")) or "." not in owner
 
 
-def progress_of(exchange: Exchange, old_objects: OldObjects) -> RequestProgress:
-    """Return how far a request got."""
+def progress_of(exchange: Exchange, old_objects: OldObjects, plugins: frozenset[str] = frozenset()) -> RequestProgress:
+    """Return how far a request got. A request that one of some running `plugins` refused reached the policies."""
+    record = exchange.record
     if exchange.succeeded:
-        is_deletion = exchange.record.verb == "delete"
-        return (is_deletion and _deleting_already(exchange, old_objects)) or _SUCCEEDED
-    return progress(exchange) or _by_state(exchange, old_objects.history)
+        return (record.verb == "delete" and _deleting_already(exchange, old_objects)) or _SUCCEEDED
+    how_far = progress(exchange) or _by_state(exchange, old_objects.history)
+    if how_far.reached is Reached.FAILED_BEFORE and plugins:
+        plugin = refused_by(record.status_message, record.resource)
+        return RequestProgress(Reached.VALIDATION, f"{plugin} denied it") if plugin in plugins else how_far
+    return how_far
 
 
 def _by_state(exchange: Exchange, history: History) -> RequestProgress:

@@ -14,7 +14,6 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.audit.answer import refused_by
 from replay.audit.event import CREATED, RequestRecord
 from replay.audit.format.admission_review import REVIEW
 from replay.audit.part import object_ref
@@ -27,7 +26,7 @@ from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 from replay.reconstruct.collection import deleted_items, is_pending
 from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.history.history import History
-from replay.reconstruct.history.old_object import ObjectHistory, OldObjects
+from replay.reconstruct.history.old_object import NO_HISTORY, ObjectHistory, OldObjects
 from replay.reconstruct.mutation_input import Mutators, is_changed_by_webhook, no_policies, patched
 from replay.reconstruct.operation import operations_of
 from replay.reconstruct.reached import RequestProgress, progress, progress_of
@@ -127,14 +126,6 @@ class Reconstructor(Struct, frozen=True, dict=True):
         """Return the request of a step, rebuilt on demand."""
         return self._request(step.exchange, step.old_objects)
 
-    def progress(self, exchange: Exchange, old_objects: OldObjects) -> RequestProgress:
-        """Return how far a request got. A request that a running plugin refused reached the policies."""
-        how_far = progress_of(exchange, old_objects)
-        if how_far.reached is Reached.FAILED_BEFORE and self.plugins:
-            plugin = refused_by(exchange.record.status_message, exchange.record.resource)
-            return RequestProgress(Reached.VALIDATION, f"{plugin} denied it") if plugin in self.plugins else how_far
-        return how_far
-
     def on_another(self, exchange: Exchange, rebuilt: Rebuilt) -> ReplayRequest:
         """Return a request on an object that differs from the log's. It reaches the policies."""
         lister = self.cluster.at(exchange.record)
@@ -143,7 +134,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
     def _each(
         self,
         records: Sequence[RequestRecord],
-        make: Callable[[Exchange, OldObjects], Iterable[R]],
+        make: Callable[[Exchange, OldObjects], Sequence[R]],
         set_aside: Callable[[Exchange], R],
     ) -> Iterator[R]:
         """Yield the results of `make` for each selected record and its object's history.
@@ -155,33 +146,33 @@ class Reconstructor(Struct, frozen=True, dict=True):
         for index, record in enumerate(records):
             if not getattr(record, "selected", True):
                 continue
+            # Most objects are only created, so the history is computed only for requests that need it.
+            finds_nothing = record.verb in ("create", "deletecollection")
             try:
-                results = list(make(*history.at(index)))
+                results = make(history.exchanges[index], NO_HISTORY if finds_nothing else history.old_objects)
             # Almost all bodies are usable, so they are checked only after a failure.
             except (UnusableBodyError, *UNFORESEEN):
                 history.check()
                 try:
-                    results = list(make(*history.at(index)))
+                    results = make(history.exchanges[index], NO_HISTORY if finds_nothing else history.old_objects)
                 except UNFORESEEN:
                     results = [set_aside(history.exchanges[index])]
             yield from results
 
-    def _requests_of(self, exchange: Exchange, old_objects: OldObjects) -> Iterable[ReplayRequest]:
+    def _requests_of(self, exchange: Exchange, old_objects: OldObjects) -> Sequence[ReplayRequest]:
         if exchange.record.verb == "deletecollection":
-            return self._collection(exchange)
+            return list(self._collection(exchange))
         if exchange.record.response_kind == REVIEW:
             return [reviewed_request(exchange, _namespace_object(exchange.record, self.cluster.at(exchange.record)))]
         return [self._request(exchange, old_objects)]
 
-    def _writes_of(self, exchange: Exchange, old_objects: OldObjects) -> Iterator[Write]:
-        if exchange.record.verb in ("create", "update", "patch"):
-            old = _old_object(exchange, old_objects)
-            yield Write(
-                exchange,
-                self._request(exchange, old_objects),
-                old,
-                _new_object(exchange, old, self.cluster.schemas_of(exchange.record.workspace)),
-            )
+    def _writes_of(self, exchange: Exchange, old_objects: OldObjects) -> Sequence[Write]:
+        if exchange.record.verb not in ("create", "update", "patch"):
+            return []
+        old = _old_object(exchange, old_objects)
+        request = self._request(exchange, old_objects)
+        new = _new_object(exchange, old, self.cluster.schemas_of(exchange.record.workspace))
+        return [Write(exchange, request, old, new)]
 
     def _unusable_write(self, exchange: Exchange) -> Write:
         nothing = Missing("", _unusable(exchange))
@@ -250,7 +241,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
             mutators=self.mutators,
             mutation=mutation,
         )
-        how_far = self.progress(exchange, old_objects)
+        how_far = progress_of(exchange, old_objects, self.plugins)
         requests = []
         for operation in operations_of(exchange, old_objects.history, self.cluster.is_new_in_log):
             rebuilt = rebuild(exchange, around, operation)
@@ -284,9 +275,9 @@ class Reconstructor(Struct, frozen=True, dict=True):
     ) -> ReplayRequest:
         """Return the request with the attributes of both phases, from the rebuilt objects."""
         record = exchange.record
-        object_, object_basis = shown(rebuilt.object, "object")
-        old_object, old_basis = shown(rebuilt.old_object, "oldObject")
-        namespace_object, namespace_basis = shown(_namespace_object(record, lister), "namespaceObject")
+        namespace = _namespace_object(record, lister)
+        states = {"object": rebuilt.object, "oldObject": rebuilt.old_object, "namespaceObject": namespace}
+        (object_, old_object, namespace_object), basis = shown(states)
         name = record.name or generated_name(exchange, rebuilt)
         missing = () if exchange.kind and exchange.has_query else missing_of(exchange)
         attributes = Attributes(
@@ -305,10 +296,9 @@ class Reconstructor(Struct, frozen=True, dict=True):
             namespace_object=namespace_object,
             missing=missing if name else (*missing_name(exchange), *missing),
         )
-        basis = {"object": object_basis, "oldObject": old_basis, "namespaceObject": namespace_basis}
         original: Attributes | Missing = NOT_ASKED
         if rebuilt.before_mutation is not NOT_ASKED:
-            before, _ = shown(rebuilt.before_mutation, "object")
+            before = attribute(rebuilt.before_mutation, "object")
             original = replace(
                 attributes,
                 # A name that is to be generated does not exist yet.

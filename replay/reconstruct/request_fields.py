@@ -68,7 +68,7 @@ def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> R
     that object.
     """
     review = exchange.response.json
-    namespace, namespace_basis = shown(namespace_object, "namespaceObject")
+    (namespace,), basis = shown({"namespaceObject": namespace_object})
 
     def told(request: JSON) -> Attributes:
         return replace(attributes_of(as_sent_to_webhook(request)), namespace_object=namespace)
@@ -78,7 +78,7 @@ def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> R
     basis = {
         "object": None if attributes.object is None else Basis.RECORDED,
         "oldObject": None if attributes.old_object is None else Basis.RECORDED,
-        "namespaceObject": namespace_basis,
+        **basis,
     }
     if review.get("isValidated", True):
         return ReplayRequest(exchange.record, attributes, original, basis)
@@ -117,7 +117,7 @@ def options_of(exchange: Exchange, rebuilt: Rebuilt) -> JSON | Missing | None:
             return options
         options = _with_grace_period(exchange, options, rebuilt.old_object)
         return options if isinstance(options, Missing) else _with_precondition(exchange, options, rebuilt.old_object)
-    return write_options(exchange, rebuilt.operation)
+    return write_options(exchange.record.request_uri.partition("?")[2], rebuilt.operation)
 
 
 def _with_precondition(exchange: Exchange, options: JSON, old: Known | Missing) -> JSON | Missing:

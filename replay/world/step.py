@@ -20,7 +20,7 @@ from replay.reconstruct import reconstructor
 from replay.reconstruct.cluster import NAMESPACE
 from replay.reconstruct.history.effect import NO_WRITE
 from replay.reconstruct.history.old_object import OldObjects, sent_revision
-from replay.reconstruct.reached import NAMED_ABSENT, NAMESPACE_ABSENT, progress
+from replay.reconstruct.reached import NAMED_ABSENT, NAMESPACE_ABSENT, progress, progress_of
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.request import Reached, ReplayRequest
@@ -167,9 +167,8 @@ class WorldStep:
         if self.plugin:
             return True
         answer = progress(self.exchange) if not self.exchange.succeeded else None
-        return (
-            answer or self._rebuilder.progress(self.exchange, self.old_objects)
-        ).reached is not Reached.FAILED_BEFORE
+        how_far = answer or progress_of(self.exchange, self.old_objects, self._rebuilder.plugins)
+        return how_far.reached is not Reached.FAILED_BEFORE
 
     @cached_property
     def fails_anyway(self) -> bool:

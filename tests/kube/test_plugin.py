@@ -18,12 +18,12 @@ from replay.kube.plugin import (
     container_defaults,
     fill_containers,
     global_default,
-    mount_token,
     token_source,
     token_volume_name,
     with_account,
     with_finalizer,
     with_not_ready_taint,
+    with_token,
     with_tolerations,
 )
 
@@ -112,9 +112,9 @@ _VOLUME = {"name": "t", "projected": token_source()}
     ],
 )
 def test_the_token_of_a_pod(spec: Any, fields: Any) -> None:
-    filled = copy.deepcopy(spec)
-    mount_token(filled, "t")
-    assert filled == {**spec, **fields}
+    given = copy.deepcopy(spec)
+    assert with_token(given, token_volume_name(given), "t") == fields
+    assert given == spec
 
 
 def test_the_account_of_a_pod() -> None:

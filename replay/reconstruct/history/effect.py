@@ -11,9 +11,10 @@ from enum import Enum
 from msgspec import Struct
 
 from replay.audit.format.admission_review import REVIEW
+from replay.go.format import parse_uint
 from replay.json import JSON
 from replay.kube.attributes import Missing
-from replay.reconstruct.record.body import BodyShape, revision, revision_of
+from replay.reconstruct.record.body import BodyShape, revision
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 
@@ -145,9 +146,9 @@ def _plain_revision(exchange: Exchange) -> int | None:
     The response is not decoded for this.
     """
     record, text = exchange.record, exchange.record.response_object
-    stored = revision_of(record.response_resource_version)
+    stored = parse_uint(record.response_resource_version, bits=63)
     # The substring may also be inside a string. Then the body is decoded, which is slower but never wrong.
-    if stored is None or not record.response_uid or text is None or _DELETED in text or not exchange.concerns_parent:
+    if not stored or not record.response_uid or text is None or _DELETED in text or not exchange.concerns_parent:
         return None
     return stored if exchange.shape is BodyShape.OBJECT else None
 

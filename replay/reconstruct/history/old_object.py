@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import repeat
 
 from msgspec import Struct
 
@@ -449,15 +450,12 @@ def _unknown_revision(named: int) -> str:
 
 # Records of one object as exchanges, with the object's history.
 
-_NO_HISTORY = OldObjects(History(()))
+NO_HISTORY = OldObjects(History(()))
 """History for creations, which find nothing."""
 
 
 class ObjectHistory:
-    """The records of an object, and what its requests found.
-
-    The history is computed on demand: most objects are only created, and a creation does not need it.
-    """
+    """The records of an object, and what its requests found; the history is computed on demand."""
 
     def __init__(
         self,
@@ -469,14 +467,7 @@ class ObjectHistory:
         self._discovery = discovery
         self._make = old_objects
         self._olds: OldObjects | None = None
-        self.exchanges = [Exchange(record, discovery) for record in records]
-
-    def at(self, index: int) -> tuple[Exchange, OldObjects]:
-        """Return a record's exchange, and the history of its object."""
-        exchange = self.exchanges[index]
-        if exchange.record.verb in ("create", "deletecollection"):
-            return exchange, _NO_HISTORY
-        return exchange, self.old_objects
+        self.exchanges = list(map(Exchange, records, repeat(discovery)))
 
     @property
     def old_objects(self) -> OldObjects:

@@ -93,13 +93,23 @@ def outermost(holes: Iterable[Hole]) -> list[Hole]:
     return distinct
 
 
-def shown(state: Known | Missing, root: str) -> tuple[JSON | PartialObject | Missing | None, Basis | None]:
-    """Return the value for `Attributes`, and the basis that an outcome shows. Both are None if the API says null."""
-    if isinstance(state, Missing):
-        return Missing(root, state.reason, state.fix), Basis.MISSING
-    if state.value is None:
-        return None, None
-    return attribute(state, root) if state.holes else state.value, state.basis
+def shown(
+    states: Mapping[str, Known | Missing],
+) -> tuple[list[JSON | PartialObject | Missing | None], dict[str, Basis | None]]:
+    """Return the values for `Attributes`, and the basis of each that an outcome shows. Both are None if the API says null.
+
+    `states` are by the names that the objects have in CEL.
+    """
+    values: list[JSON | PartialObject | Missing | None] = []
+    basis: dict[str, Basis | None] = {}
+    for root, state in states.items():
+        if isinstance(state, Known) and not state.holes:
+            values.append(state.value)
+        else:
+            values.append(attribute(state, root))
+        is_null = isinstance(state, Known) and state.value is None
+        basis[root] = Basis.MISSING if isinstance(state, Missing) else None if is_null else state.basis
+    return values, basis
 
 
 def rendered(path: FieldPath) -> str:

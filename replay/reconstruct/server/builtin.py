@@ -33,11 +33,11 @@ from replay.kube.plugin import (
     fill_containers,
     global_default,
     has_mount,
-    mount_token,
     token_volume_name,
     with_account,
     with_finalizer,
     with_not_ready_taint,
+    with_token,
     with_tolerations,
 )
 from replay.reconstruct.record.body import BodyShape
@@ -309,9 +309,7 @@ def _with_token(pod: Known, shown: JSON) -> Known:
     spec = pod.value.get("spec") or {}
     own = token_volume_name(spec)
     name = own or token_volume_name((shown or {}).get("spec")) or VOLUME_PREFIX
-    filled = _own_spec(pod.value)
-    mount_token(filled, name)
-    fields = {field: filled[field] for field in (*CONTAINERS, "volumes") if filled.get(field) != spec.get(field)}
+    fields = with_token(spec, own, name)
     pod = pod.with_fields(("spec",), fields)
     return pod if name != VOLUME_PREFIX else pod.with_holes(_name_holes(spec, fields))
 

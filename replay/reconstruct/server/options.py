@@ -6,6 +6,7 @@ Source: `apiserver/pkg/endpoints/handlers`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from replay.go.format import parse_int
 from replay.json import JSON
@@ -18,11 +19,15 @@ _META = "meta.k8s.io/v1"
 _TEXT_OPTIONS = ("fieldManager", "fieldValidation")
 
 
-def write_options(exchange: Exchange, operation: Operation) -> JSON:
-    """Return the CreateOptions or UpdateOptions from the query; patches carry them too (`patchToUpdateOptions`)."""
+@lru_cache(maxsize=1024)
+def write_options(query_text: str, operation: Operation) -> JSON:
+    """Return the CreateOptions or UpdateOptions from the query; patches carry them too (`patchToUpdateOptions`).
+
+    They are shared, because clients repeat their queries.
+    """
     kind = "CreateOptions" if operation is Operation.CREATE else "UpdateOptions"
     options: dict[str, JSON] = {"kind": kind, "apiVersion": _META}
-    query = query_of(exchange.record.request_uri)
+    query = query_of(f"?{query_text}")
     if query.get("dryRun"):
         options["dryRun"] = query["dryRun"]
     for name in _TEXT_OPTIONS:
