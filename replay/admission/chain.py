@@ -6,8 +6,8 @@ Validating plugins then see the resulting object. The first refusal ends the req
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import product
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product, repeat
 from typing import Protocol
 
 from msgspec import Struct
@@ -133,9 +133,8 @@ class Chain:
         self.plugins: tuple[CompiledPlugin, ...] = tuple(compiled_by_minor(each, sets, contexts) for each in plugins)
         """All plugins, in the server's order."""
         # A plugin that is off in all sets is not asked about any request.
-        busy = [(plugin, each) for plugin, each in zip(plugins, self.plugins, strict=True) if not each.is_idle]
-        self._mutating_plugins = [compiled for plugin, compiled in busy if plugin.mutates]
-        self._busy_plugins = [compiled for _, compiled in busy]
+        self._admitting_plugins = [each for each in self.plugins if each.admits]
+        self._validating_plugins = [each for each in self.plugins if each.validates]
         self.patchers: ObjectPatchers = context.patchers
         self._overlays = _overlays(sets) if overlays is None else overlays
         self._differing = _differing(sets, plugins) if overlays is None else None
@@ -268,18 +267,26 @@ class Chain:
 
     def _admitting(self, asking: Asking) -> list[Sequence[Admitter | None]]:
         """Return, by plugin, the mutating steps of each set that may change the request."""
-        return [each for plugin in self._mutating_plugins if (each := plugin.admitters(asking)) is not None]
+        admitting: list[Sequence[Admitter | None]] = []
+        for plugin in self._admitting_plugins:
+            admitters = plugin.admitters(asking)
+            if admitters is not None:
+                admitting.append(admitters)
+        return admitting
 
     def _mutations(self, admitting: Sequence[Sequence[Admitter | None]], asking: Asking) -> list[_Mutation]:
         """Return the result of each set's mutating phase."""
-        return [
-            _mutate([admitter for each in admitting if (admitter := each[index]) is not None], side)
-            for index, side in enumerate(asking.sides)
-        ]
+        by_set = zip(*admitting, strict=True) if admitting else repeat(())
+        return [_mutate(steps, side) for steps, side in zip(by_set, asking.sides, strict=False)]
 
     def _validating(self, asking: Asking) -> list[RequestValidator]:
         """Return the validating steps of the plugins that may act on the request."""
-        return [each for plugin in self._busy_plugins if (each := plugin.validator(asking)) is not None]
+        validating: list[RequestValidator] = []
+        for plugin in self._validating_plugins:
+            validator = plugin.validator(asking)
+            if validator is not None:
+                validating.append(validator)
+        return validating
 
 
 def attributes_of(admitted: Sequence[Admitted], asking: Asking) -> list[Attributes]:
@@ -309,8 +316,9 @@ def _decisions(
     return [_combined(each, part) for each, part in zip(admitted, parts, strict=True)]
 
 
-def _mutate(admitters: Sequence[Admitter], side: Side) -> _Mutation:
+def _mutate(steps: Iterable[Admitter | None], side: Side) -> _Mutation:
     """Run the mutating phase of one set: all plugins, and once more if one of them asks for it."""
+    admitters = [each for each in steps if each is not None]
     value = side.original.object
     refused = False
     # `reinvoker.Admit` runs the chain twice at most. A change in the second pass does not cause a third.
@@ -346,26 +354,25 @@ def _validate(
 
 def _admitted(mutations: Sequence[_Mutation], objects: Sequence[Object], asking: Asking) -> list[Admitted]:
     """Return the mutating results. `objects` are those that each set validates."""
-    return [
-        Admitted(
-            mutation.parts,
-            () if mutation.is_refused else asking.changes(side.original.object, mutation.object),
-            carried(side.attributes.object, validated, asking.changes),
-            mutation.object is side.original.object,
-            mutation.is_refused,
-        )
-        for mutation, validated, side in zip(mutations, objects, asking.sides, strict=True)
-    ]
+    admitted = []
+    for mutation, validated, side in zip(mutations, objects, asking.sides, strict=True):
+        is_same = mutation.object is side.original.object
+        if is_same and validated is side.attributes.object:  # nothing to compute
+            admitted.append(Admitted(mutation.parts, is_refused=mutation.is_refused))
+            continue
+        patch = () if mutation.is_refused else asking.changes(side.original.object, mutation.object)
+        way = carried(side.attributes.object, validated, asking.changes)
+        admitted.append(Admitted(mutation.parts, patch, way, is_same, mutation.is_refused))
+    return admitted
 
 
 def _combined(admitted: Admitted, validating: Sequence[Decision]) -> Decision:
     """Return the decision of both phases. A decision of a single plugin is returned as the same object."""
     if admitted.is_refused:
         return joined(admitted.parts, ())
-    if admitted.is_same and not [part for part in admitted.parts if part is not ADMITTED]:
-        decisions = [part for part in validating if part is not ADMITTED]
-        if len(decisions) <= 1 and len(validating) <= 1:
-            return decisions[0] if decisions else ADMITTED
+    is_unmutated = admitted.is_same and admitted.parts.count(ADMITTED) == len(admitted.parts)
+    if is_unmutated and len(validating) <= 1:
+        return validating[0] if validating else ADMITTED
     return joined((*admitted.parts, *validating), admitted.patch)
 
 

@@ -138,8 +138,9 @@ class CompiledBuiltin:
         self._context = context
         # A stateful plugin runs in the order of admission, after all plugins that only read the request.
         self.plugins = [None if value.type.is_stateful else value.plugin(manifests) for manifests in sets]
-        self.is_idle = not any(self.plugins)
-        self._admits = any(settings.admits for each in sets if (settings := value.settings(each)) is not None)
+        settings = [found for each in sets if (found := value.settings(each)) is not None]
+        self.admits = value.mutates and any(self.plugins) and any(each.admits for each in settings)
+        self.validates = value.type.validate is not None and any(self.plugins)
         self._is_alike = all(value.is_alike(sets[0], other) for other in sets)
         self._concerns: dict[tuple[str, str, str], bool] = {}
 
@@ -159,7 +160,7 @@ class CompiledBuiltin:
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
         """Return, for each set in which the plugin is on, its mutating step."""
-        if not self._admits or not self.value.mutates or not self.concerns(asking.sides[0].original):
+        if not self.admits or not self.concerns(asking.sides[0].original):
             return None
         return [
             None if plugin is None else BuiltinAdmitter(plugin, self.cluster(side), side.original)
@@ -168,7 +169,7 @@ class CompiledBuiltin:
 
     def validator(self, asking: Asking) -> RequestValidator | None:
         """Return the validating step of a request."""
-        if self.value.type.validate is None or not self.concerns(asking.sides[0].attributes):
+        if not self.validates or not self.concerns(asking.sides[0].attributes):
             return None
         return self._validate
 

@@ -86,7 +86,8 @@ class CompiledCustomResources:
         """`sets` begins with the baseline, whose definitions were in force."""
         self._version = context.version
         self._own = [_definitions_by_resource(manifests) for manifests in sets]
-        self.is_idle = not any(self._own[1:])
+        self.admits = False
+        self.validates = any(self._own[1:])
 
     def _definition(self, asking: Asking) -> str | None:
         """Return the name of a definition that some set brings for a request."""

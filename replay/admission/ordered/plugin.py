@@ -119,8 +119,13 @@ class CompiledPlugin(Protocol):
     """A plugin over several sets."""
 
     @property
-    def is_idle(self) -> bool:
-        """Return whether no set has anything for the plugin."""
+    def admits(self) -> bool:
+        """Return whether some set has anything for the mutating phase of the plugin."""
+        ...
+
+    @property
+    def validates(self) -> bool:
+        """Return whether some set has anything for the validating phase of the plugin."""
         ...
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
@@ -222,9 +227,14 @@ class _PluginByMinor:
         self._server_of = server_of
 
     @property
-    def is_idle(self) -> bool:
-        """Return whether no set has anything for the plugin."""
-        return all(each.is_idle for each in self._servers)
+    def admits(self) -> bool:
+        """See `CompiledPlugin.admits`."""
+        return any(each.admits for each in self._servers)
+
+    @property
+    def validates(self) -> bool:
+        """See `CompiledPlugin.validates`."""
+        return any(each.validates for each in self._servers)
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
         """Return, for each set, the mutating step of this request."""

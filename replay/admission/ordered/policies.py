@@ -70,7 +70,8 @@ class _Mutating:
     """The mutating policies of several sets."""
 
     def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
-        self.is_idle = not any(each.of(MutatingAdmissionPolicy) for each in sets)
+        self.admits = any(each.of(MutatingAdmissionPolicy) for each in sets)
+        self.validates = False
         self._admission = MutatingAdmission(
             sets, context.version, context.discovery, context.patchers, context.authorizer
         )
@@ -125,7 +126,8 @@ class _Validating:
     """The validating policies of several sets."""
 
     def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
-        self.is_idle = not any(each.of(ValidatingAdmissionPolicy) for each in sets)
+        self.admits = False
+        self.validates = any(each.of(ValidatingAdmissionPolicy) for each in sets)
         self._admission = ValidatingAdmission(sets, context.version, context.discovery, context.authorizer)
 
     def admitters(self, asking: Asking) -> None:

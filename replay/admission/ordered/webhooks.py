@@ -77,7 +77,9 @@ class _Webhooks:
     """The webhooks of one phase of several sets."""
 
     def __init__(self, sets: Sequence[ManifestSet], phase: Phase, context: Context) -> None:
-        self.is_idle = not any(each.configurations(phase) for each in sets)
+        has_webhooks = any(each.configurations(phase) for each in sets)
+        self.admits = has_webhooks and phase == "mutating"
+        self.validates = has_webhooks and phase == "validating"
         self._context = context
         self._admission = WebhookAdmission(sets, phase, context.version, context.discovery, context.authorizer)
         self._engines = [engines_of(manifests) for manifests in sets]
@@ -85,7 +87,7 @@ class _Webhooks:
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
         """Return, for each set, the webhooks that may be called in the mutating phase."""
-        if self._admission.phase != "mutating":
+        if not self.admits:
             return None
         candidates = self._admission.candidates(asking.sides[0].original)
         if not any(candidates):
@@ -120,7 +122,7 @@ class _Webhooks:
 
     def validator(self, asking: Asking) -> RequestValidator | None:
         """Return the validating step of the webhooks that may be called."""
-        if self._admission.phase != "validating":
+        if not self.validates:
             return None
         candidates = self._admission.candidates(asking.sides[0].attributes)
         return _WebhookRequest(self._admission, candidates, self._backends) if any(candidates) else None
