@@ -7,7 +7,6 @@ result shows the reason.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -35,31 +34,23 @@ class UnknownPart(NamedTuple):
 
 
 class PlainBindings(dict[str, Any]):
-    """Bindings of a request for the names in `ROOTS`, each computed at first use. Partly known values are unwrapped."""
+    """Bindings of a request for the names in `ROOTS`, each computed at first use. Partly known values are unwrapped.
+
+    `__missing__` computes a binding. It keeps what `known` returns for it.
+    """
 
     unknown: tuple[UnknownPart, ...] = ()
     """Unknown parts of the bindings that were computed."""
     places: frozenset[Place] = frozenset()
     """Places of these parts."""
 
-    def __missing__(self, name: str) -> Any:
-        """Compute and keep a binding."""
-        value = self._made(name)
-        if type(value) is Missing:
-            self._miss((UnknownPart(name, (), value),))
-        elif type(value) is PartialObject:
-            self._miss(tuple([UnknownPart(name, part, missing) for part, missing in value.parts]))
-            value = value.value
-        self[name] = value
-        return value
-
-    @abstractmethod
-    def _made(self, name: str) -> Any:
-        """Return the value of a binding, which may be unknown in part."""
-
-    def _miss(self, parts: tuple[UnknownPart, ...]) -> None:
+    def known(self, name: str, value: Missing | PartialObject) -> Any:
+        """Return a value without its wrapper, and note its unknown parts."""
+        missing_parts = (((), value),) if isinstance(value, Missing) else value.parts
+        parts = tuple([UnknownPart(name, part, missing) for part, missing in missing_parts])
         self.unknown += parts
         self.places |= {part.place for part in parts}
+        return value if isinstance(value, Missing) else value.value
 
 
 class RequestBindings(PlainBindings):
@@ -73,16 +64,17 @@ class RequestBindings(PlainBindings):
         if type(attributes.old_object) is dict or attributes.old_object is None:
             self["oldObject"] = attributes.old_object
 
-    def _made(self, name: str) -> Any:
+    def __missing__(self, name: str) -> Any:
+        """Compute and keep a binding."""
         attributes = self._attributes
-        if name == "object":
-            return attributes.object
-        if name == "oldObject":
-            return attributes.old_object
         if name == "request":
-            return admission_request(attributes, attributes.resource, attributes.kind)
-        assert name == "namespaceObject"
-        return namespace_object(attributes)
+            value = admission_request(attributes, attributes.resource, attributes.kind)
+        elif name == "namespaceObject":
+            value = namespace_object(attributes)
+        else:
+            value = attributes.object if name == "object" else attributes.old_object
+        self[name] = value = self.known(name, value) if isinstance(value, (Missing, PartialObject)) else value
+        return value
 
 
 ROOTS = frozenset({"object", "oldObject", "request", "namespaceObject"})

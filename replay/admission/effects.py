@@ -57,6 +57,8 @@ class Changes(Struct):
 
     def is_same(self, old: Object, new: Object) -> bool:
         """Return whether two states are equal in all known parts."""
+        if old is new:
+            return True
         # The patch is needed again for the report, so that it replaces a comparison here.
         if isinstance(old, dict) and isinstance(new, dict):
             return not self(old, new)

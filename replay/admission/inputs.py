@@ -42,6 +42,7 @@ def _place_of_pointer(name: str, path: str) -> Place:
     return (name, *(ANY if key.isdigit() else key for key in keys))
 
 
+@lru_cache(maxsize=4096)
 def place_of(name: str, part: FieldPath) -> Place:
     """Return a part in the form in which a footprint names it."""
     return (name, *[ANY if isinstance(key, int) else key for key in part])

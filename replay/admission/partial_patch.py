@@ -6,7 +6,7 @@ and no list with an unknown item.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from replay.admission.conversion import Object
@@ -38,7 +38,7 @@ def patch_partially(value: Object, change: Change) -> Object:
         return value
     if not isinstance(value, PartialObject):
         return change.apply(value)
-    leaves = tuple(_leaves("", value.value))
+    leaves = _leaves(value.value)
     for path, missing in leaves:
         if path.rpartition("/")[2].isdigit():
             return missing
@@ -53,7 +53,7 @@ def patch_partially(value: Object, change: Change) -> Object:
 
 def touched_missing(value: JSON, operations: Sequence[Mapping[str, JSON]]) -> Missing | None:
     """Return an unknown part that a patch touches, if any."""
-    return _touched(_leaves("", value), operations)
+    return _touched(_leaves(value), operations)
 
 
 def _touched(leaves: Iterable[tuple[str, Missing]], operations: Sequence[Mapping[str, JSON]]) -> Missing | None:
@@ -67,18 +67,20 @@ def _touched(leaves: Iterable[tuple[str, Missing]], operations: Sequence[Mapping
     return None
 
 
-def _leaves(path: str, value: JSON) -> Iterator[tuple[str, Missing]]:
-    """Yield pointers to unknown parts."""
-    if isinstance(value, Missing):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, inner in value.items():
+def _leaves(value: JSON) -> list[tuple[str, Missing]]:
+    """Return pointers to unknown parts, in the order of the object."""
+    leaves: list[tuple[str, Missing]] = []
+    left: list[tuple[str, JSON]] = [("", value)]
+    while left:
+        path, part = left.pop()
+        if isinstance(part, Missing):
+            leaves.append((path, part))
+            continue
+        for key in reversed(part if isinstance(part, dict) else range(len(part))):
+            inner = part[key]
             if isinstance(inner, _LOOKED_INTO):
-                yield from _leaves(f"{path}/{escaped(key)}", inner)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            if isinstance(item, _LOOKED_INTO):
-                yield from _leaves(f"{path}/{index}", item)
+                left.append((f"{path}/{escaped(str(key))}", inner))
+    return leaves
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -31,11 +31,12 @@ def validated_object(reference: Object, mutated: Object, validated: Object, chan
     missing = next((each for each in (mutated, validated, reference) if isinstance(each, Missing)), None)
     if missing is not None:
         return missing
-    operations = _beside_others(changes(reference, mutated), known_part(reference), known_part(validated))
+    base, value = known_part(reference), known_part(validated)
+    operations = _beside_others(changes(reference, mutated), base, value)
     if isinstance(validated, PartialObject):
-        carried = touched_missing(validated.value, operations) or _carried(reference, validated.value, operations)
+        carried = touched_missing(value, operations) or _carried(base, value, operations)
         return carried if isinstance(carried, Missing) else PartialObject(carried, validated.missing)
-    carried = _carried(reference, validated, operations)
+    carried = _carried(base, value, operations)
     changes.note(validated, carried, operations)
     return carried
 
@@ -62,9 +63,8 @@ def _own_keys(was: JSON, there: JSON) -> list[str] | None:
     return None
 
 
-def _carried(reference: Object, validated: JSON, operations: Patch) -> JSON | Missing:
-    """Apply the mutations' patch to the server's result."""
-    base = known_part(reference)
+def _carried(base: JSON, validated: JSON, operations: Patch) -> JSON | Missing:
+    """Apply the mutations' patch to the server's result, which it made of `base`."""
     try:
         carried = apply(validated, operations)
     except JSONPatchError:

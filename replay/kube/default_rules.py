@@ -189,7 +189,8 @@ def _pod(pod: StructFields) -> None:
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         spec["terminationGracePeriodSeconds"] = 1
     for field in ("containers", "initContainers"):
-        _each(spec, field, _with_requests)
+        if field in spec:
+            _each(spec, field, _with_requests)
     _fill(spec, "enableServiceLinks", True)
     if spec.get("hostNetwork"):
         for field in ("containers", "initContainers"):

@@ -331,12 +331,15 @@ def diff(old: JSON, new: JSON) -> tuple[dict[str, JSON], ...]:
     return tuple(operations)
 
 
-def _differences(path: str, old: JSON, new: JSON, operations: list[dict[str, JSON]]) -> None:
+def _differences(path: str, old: JSON, new: JSON, operations: list[dict[str, JSON]]) -> None:  # noqa: C901 - a loop a step
     if old is new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
         # The two objects share most of their parts, so keys with identical values are skipped before any comparison.
-        touched = [key for key, value in new.items() if old.get(key, _ABSENT) is not value]
+        touched = []
+        for key, value in new.items():
+            if old.get(key, _ABSENT) is not value:
+                touched.append(key)
         if len(new) - len(touched) < len(old):
             touched += old.keys() - new.keys()
         for key in sorted(touched):

@@ -277,7 +277,11 @@ class ValidatingAdmission:
         """Return the decisions if the policies that may match are known."""
         walk = HookWalk(self.walker, attributes, lister)
         request = _Request(self, walk, attributes, RequestBindings(attributes))
-        return [request.dispatch(plan) if plan.hooks else ADMITTED for plan in plans]
+        decisions = []
+        for plan in plans:
+            decision = request.dispatch(plan) if plan.hooks else ADMITTED
+            decisions.append(decision)
+        return decisions
 
     def decide_each(
         self,
@@ -296,7 +300,7 @@ class ValidatingAdmission:
         requests: dict[int, _Request] = {}
         for value in objects:
             if id(value) not in requests:
-                own = attributes.with_object(value)
+                own = attributes if value is attributes.object else attributes.with_object(value)
                 walk = HookWalk(self.walker, own, lister)
                 requests[id(value)] = _Request(self, walk, own, RequestBindings(own))
         first = requests[id(objects[0])]

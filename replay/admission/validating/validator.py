@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from replay.admission.inputs import BUDGET as MATCH_CONDITIONS_BUDGET
-from replay.admission.inputs import MATCHES, Inputs, KindEvaluation, MatchConditionsResult, match_conditions
+from replay.admission.inputs import MATCHES, Inputs, KindEvaluation, match_conditions
 from replay.admission.observer import ValidationObserver
 from replay.admission.validating.evaluation import RUNTIME_BUDGET, OwnEvaluation, PolicyEvaluation, SharedEvaluation
 from replay.admission.validating.outcome import (
@@ -155,7 +155,9 @@ class Validator:
     def _decided(self, policy: PolicyEvaluation, observer: ValidationObserver | None) -> ValidateResult:
         """Return the result: match conditions first, then everything else."""
         inputs = policy.inputs
-        matched = self._match(policy)
+        matched = MATCHES
+        if self._policy.match_conditions:
+            matched = match_conditions(self.match_conditions, policy.conditions(), self.failure_policy)
         if observer is not None:
             observer.conditions(self._compiler, self.match_conditions, inputs, matched)
         if matched.error:
@@ -171,24 +173,20 @@ class Validator:
             return NO_DECISION  # whether the condition is true, false or an error, the policy decides nothing
         return ValidateResult(unknown=matched.unknown)
 
-    def _match(self, policy: PolicyEvaluation) -> MatchConditionsResult:
-        """Return the result of the match conditions."""
-        if not self._policy.match_conditions:
-            return MATCHES
-        return match_conditions(self.match_conditions, policy.conditions(), self.failure_policy)
-
     def _validate(self, policy: PolicyEvaluation) -> ValidateResult:
         """Return the result of validations and messages, then of the audit annotations, which have their own budget."""
         validations = policy.validations()
         results: list[Evaluated | None] = []
+        are_true = True  # as usual
         for compiled in self.validations:
             # An expression that does not compile is not evaluated, so that it costs nothing.
             evaluated = None if compiled.error else validations.evaluate(compiled)
             # `ForInput` fails as a whole if the budget is exceeded, so that the results so far are lost.
             if evaluated is not None and evaluated.out_of_budget:
                 return self._error(str(evaluated.error))
+            are_true = are_true and evaluated is not None and evaluated.value is True
             results.append(evaluated)
-        if not self._are_all_true(results, validations):
+        if not (are_true and self._covers_messages(validations)):
             decisions = self._decide(results, policy, validations)
         elif self._policy.audit_annotations:
             decisions = (ADMITTED,) * len(results)
@@ -201,16 +199,6 @@ class Validator:
         if not annotations and all(decision.action is Action.ADMIT for decision in decisions):
             return NO_DECISION
         return ValidateResult(decisions, annotations)
-
-    def _are_all_true(self, results: list[Evaluated | None], validations: KindEvaluation) -> bool:
-        """Return whether all validations are true and messages cannot exceed the budget.
-
-        This is the usual case, and cheap to decide.
-        """
-        for evaluated in results:
-            if evaluated is None or evaluated.value is not True:
-                return False
-        return self._covers_messages(validations)
 
     def _decide(
         self, results: list[Evaluated | None], policy: PolicyEvaluation, validations: KindEvaluation

@@ -169,13 +169,17 @@ class _Plain(PlainBindings):
     def __init__(self, request: CELRequest) -> None:
         self._request = request
 
-    def _made(self, name: str) -> Any:
+    def __missing__(self, name: str) -> Any:
+        """Compute and keep a binding."""
         request = self._request
-        if name == "object":
-            return request.object
-        if name == "oldObject":
-            return request.old_object
-        return request.shown(extracted=False) if name == "request" else request.shown_namespace
+        if name == "request":
+            value = request.shown(extracted=False)
+        elif name == "namespaceObject":
+            value = request.shown_namespace
+        else:
+            value = request.object if name == "object" else request.old_object
+        self[name] = value = self.known(name, value) if isinstance(value, (Missing, PartialObject)) else value
+        return value
 
 
 def _text(value: Mapping[str, Any], field: str) -> str:
