@@ -103,10 +103,8 @@ class Fidelity(Tally):
         if observed.failures or VALIDATION_FAILURE in decision.audit_annotations:
             failures = [entry for entry in observed.failures if entry.get("policy") in policies]
             aspects.append(("failure", self.failures, failures, replayed_failures(decision)))
-        written = _policy_annotations(observed.annotations, policies)
-        aspects.append(
-            ("annotation", self.annotations, written, _policy_annotations(decision.audit_annotations, policies))
-        )
+        written = decision.audit_annotations and _policy_annotations(decision.audit_annotations, policies)
+        aspects.append(("annotation", self.annotations, _policy_annotations(observed.annotations, policies), written))
         for aspect, agreement, observation, replayed in aspects:
             if not observation and not replayed:
                 continue

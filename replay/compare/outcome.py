@@ -86,6 +86,9 @@ def outcome_kind(current: Decision, candidate: Decision) -> OutcomeKind:
     A certain denial counts even if other policies are undetermined. It is certainly *new* only if the baseline
     certainly admits the request.
     """
+    # Whatever a missing input is, one decision made once for both sets is the same decision.
+    if current is candidate:
+        return OutcomeKind.UNCHANGED
     if candidate.denials and not current.denials:
         return OutcomeKind.UNDETERMINED if current.verdict is Verdict.UNDETERMINED else OutcomeKind.NEWLY_DENIED
     if current.denials and not candidate.denials:
@@ -93,8 +96,7 @@ def outcome_kind(current: Decision, candidate: Decision) -> OutcomeKind:
     if current.denials and candidate.denials:
         return OutcomeKind.UNCHANGED
     if Verdict.UNDETERMINED in (current.verdict, candidate.verdict):
-        # Whatever the missing input is, one decision made once for both sets is the same decision.
-        return OutcomeKind.UNCHANGED if current is candidate else OutcomeKind.UNDETERMINED
+        return OutcomeKind.UNDETERMINED
     return _effect_kind(current, candidate)
 
 

@@ -291,7 +291,10 @@ class Replayer(Struct, frozen=True, dict=True):
         if request.reached is Reached.FAILED_BEFORE:
             outcomes.summary.not_reached[request.reached_reason] += 1
         # Only the comparison of both sets, and not that with the log, may take over what the log shows.
-        current, candidate = with_logged_denial(record, decisions, self.alike if alike is None else alike)
+        current, candidate = decisions
+        if current.undetermined:
+            alike = self.alike if alike is None else alike
+            current, candidate = with_logged_denial(record, decisions, alike)
         if record.seq in self.gate.refused:
             candidate = REFUSED_BY_AUTHORIZERS
         outcome = self._outcome(request, current, candidate, redactor)
