@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from replay.__main__ import RARELY
 from tests.support.short_sample import make_scenario
 
 SHORT_LINES = 1000
+MEMORY = "/dev/shm"
+MEMORY_BYTES = 4 << 30
 
 # What decides about a change tries the same examples each time; new ones are tried wherever else the suite runs.
 settings.register_profile("ci", derandomize=True)
@@ -53,6 +56,16 @@ def pytest_configure() -> None:
     """Let byte code be kept: the suite starts the command hundreds of times, and compiling takes each a second."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    _keep_temporary_files_in_memory()
+
+
+def _keep_temporary_files_in_memory() -> None:
+    """Make temporary files where no disk is waited for: the suite writes out and removes about 100,000 of them."""
+    if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK):
+        found = os.statvfs(MEMORY)
+        if found.f_bavail * found.f_frsize >= MEMORY_BYTES and not found.f_flag & os.ST_NOEXEC:
+            os.environ["TMPDIR"] = MEMORY
+            tempfile.tempdir = None
 
 
 def pytest_collection_finish() -> None:
