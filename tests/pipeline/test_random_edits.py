@@ -316,7 +316,7 @@ def store(short_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_few_edits(workers: int, short_sample: Path, store: Path, tmp_path: Path) -> None:
-    require_same(edits(0, 5, short_sample, store, tmp_path, workers))
+    require_same(edits(0, 3, short_sample, store, tmp_path, workers))
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from tests.support.short_sample import SAMPLE, write_first_lines
 
 pytestmark = pytest.mark.slow
 EVENTS = 1200
-SECONDS = 12.0
+SECONDS = 8.0
 ROWS: dict[str, dict[str, Any]] = {
     "killed": {"kills": 4},
     "a full disk": {"has_full_disk": True},

@@ -279,7 +279,9 @@ def test_no_decision_is_wrong(tmp_path: Path, seed: int, loss: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("seed", range(100, 110))
+@pytest.mark.parametrize(
+    "seed", [100, 101, *(pytest.param(each, marks=pytest.mark.nightly) for each in range(102, 110))]
+)
 def test_no_decision_is_wrong_in_many_logs(tmp_path: Path, seed: int, loss: str) -> None:
     check(tmp_path, seed, loss)
 
