@@ -21,6 +21,7 @@ from replay.identity import IdentityMap
 from replay.json import JSON, FieldPath
 from replay.kube.admissionregistration import FailurePolicy
 from replay.kube.attributes import Missing, PartialObject
+from replay.kube.json_patch import tokens
 
 Place = tuple[str | None, ...]
 """Names that lead from a binding to a part of it."""
@@ -38,8 +39,7 @@ def changed_places(name: str, patch: Iterable[JSON]) -> frozenset[Place]:
 
 @lru_cache(maxsize=4096)
 def _place_of_pointer(name: str, path: str) -> Place:
-    keys = (key.replace("~1", "/").replace("~0", "~") for key in path.split("/")[1:])
-    return (name, *(ANY if key.isdigit() else key for key in keys))
+    return (name, *(ANY if key.isdigit() else key for key in tokens(path)))
 
 
 @lru_cache(maxsize=4096)

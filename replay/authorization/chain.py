@@ -27,6 +27,7 @@ from replay.authorization.trace import (
 from replay.authorization.webhook import AuthorizerAnswers
 from replay.cellib.authorization import compile_condition
 from replay.cellib.version import KubernetesVersion
+from replay.go.format import aggregate
 from replay.identity import IdentityMap
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
@@ -120,16 +121,10 @@ def _authorization(steps: Sequence[AuthorizerStep], deciding: AuthorizerStep | N
     else:
         decided_by = ""
         reason = "\n".join(f"{step.name}: {step.reason}" for step in steps if step.reason)
-        error = _aggregate([step.error for step in steps if step.error])
+        error = aggregate(step.error for step in steps if step.error) or None
     if error is not None:
         return Authorization(AuthorizationVerdict.ERROR, INTERNAL_ERROR, trace, error, decided_by)
     return Authorization(AuthorizationVerdict.FORBID, reason, trace, decided_by=decided_by)
-
-
-def _aggregate(errors: Sequence[str]) -> str | None:
-    """Return several errors as one text, or None if there is no error (`utilerrors.NewAggregate`)."""
-    texts = list(dict.fromkeys(errors))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else None
 
 
 WEBHOOK = "Webhook"

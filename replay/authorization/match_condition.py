@@ -16,6 +16,7 @@ from replay.cel.program import Program
 from replay.cel.value.values import EvalError, Unknown
 from replay.cellib.authorization import CompiledCondition
 from replay.cellib.environment import PER_CALL_LIMIT
+from replay.go.format import aggregate
 from replay.json import JSON
 
 MOST_CONDITIONS = 64
@@ -74,9 +75,8 @@ class WebhookConditions:
             # A false condition skips the webhook, even if one before it failed.
             if result.result is ConditionOutcome.FALSE:
                 return ConditionResults((*results, *self._results[ConditionOutcome.NOT_EVALUATED][index + 1 :]), index)
-        errors = list(dict.fromkeys(result.error for result in results if result.error is not None))
-        error = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else None
-        return ConditionResults(tuple(results), error=error)
+        errors = [result.error for result in results if result.error is not None]
+        return ConditionResults(tuple(results), error=aggregate(errors) if errors else None)
 
     def _evaluated(self, index: int, condition: CompiledCondition, names: Mapping[str, JSON]) -> ConditionResult:
         assert condition.program is not None

@@ -17,32 +17,16 @@ from replay.kube.attributes import Missing, PartialObject, field_of
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
+from replay.kube.pod import config_map_names, secret_names
 from replay.kube.rbac import missing_in
 from replay.kube.rbac_authorizer import NODE_PREFIX, NODES_GROUP, rule_allows
 
 # The graph of objects that belong to nodes (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/node.Graph`).
 # Its edges are the references of pods and volumes.
 
-_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _VOLUMES_WITH_SECRET_REF = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
 _CLAIM_NAMESPACE_IF_NONE = frozenset(["cephfs", "flexVolume", "rbd", "scaleIO", "iscsi"])
 _VISIBLE_CSI_SECRETS = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef")
-
-
-def _secret_names(spec: JSON) -> Iterator[str]:
-    """Yield the names of the secrets of a pod spec."""
-    yield from (each.get("name") or "" for each in spec.get("imagePullSecrets") or ())
-    yield from _environment_names(spec, "secretRef", "secretKeyRef")
-    for volume in spec.get("volumes") or ():
-        yield from _volume_secret_names(volume)
-
-
-def _config_map_names(spec: JSON) -> Iterator[str]:
-    """Yield the names of the config maps of a pod spec."""
-    yield from _environment_names(spec, "configMapRef", "configMapKeyRef")
-    for volume in spec.get("volumes") or ():
-        yield from _projected_names(volume, "configMap")
-        yield (volume.get("configMap") or {}).get("name") or ""
 
 
 def _pod_claims(pod: str, spec: JSON) -> Iterator[str]:
@@ -85,28 +69,6 @@ def _volume_secrets(spec: JSON, claim_namespace: str) -> Iterator[tuple[str, str
         ref = (spec.get("csi") or {}).get(field)
         if ref is not None:
             yield ref.get("namespace") or "", ref.get("name") or ""
-
-
-def _environment_names(spec: JSON, source: str, key: str) -> Iterator[str]:
-    for kind in _CONTAINERS:
-        for container in spec.get(kind) or ():
-            yield from ((each.get(source) or {}).get("name") or "" for each in container.get("envFrom") or ())
-            for variable in container.get("env") or ():
-                yield ((variable.get("valueFrom") or {}).get(key) or {}).get("name") or ""
-
-
-def _volume_secret_names(volume: JSON) -> Iterator[str]:
-    yield (volume.get("azureFile") or {}).get("secretName") or ""
-    yield (volume.get("secret") or {}).get("secretName") or ""
-    for source in _VOLUMES_WITH_SECRET_REF:
-        yield ((volume.get(source) or {}).get("secretRef") or {}).get("name") or ""
-    yield ((volume.get("csi") or {}).get("nodePublishSecretRef") or {}).get("name") or ""
-    yield from _projected_names(volume, "secret")
-
-
-def _projected_names(volume: JSON, source: str) -> Iterator[str]:
-    for each in (volume.get("projected") or {}).get("sources") or ():
-        yield (each.get(source) or {}).get("name") or ""
 
 
 POD = GroupVersionKind("", "v1", "Pod")
@@ -242,8 +204,8 @@ def _pod_references(pod: Vertex, obj: JSON) -> Iterator[Vertex]:
     spec = obj["spec"]
     names = {
         "serviceaccount": [spec.get("serviceAccountName") or ""],
-        "secret": _secret_names(spec),
-        "configmap": _config_map_names(spec),
+        "secret": secret_names(spec),
+        "configmap": config_map_names(spec),
         "persistentvolumeclaim": _pod_claims(pod.name, spec),
         "resourceclaim": _resource_claims(obj),
     }

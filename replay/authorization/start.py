@@ -5,7 +5,7 @@ The kubeconfig file of a webhook shows whether the webhook can be called (`k8s.i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -30,10 +30,10 @@ from replay.authorization.configuration import (
 from replay.cellib.version import KubernetesVersion
 from replay.checkout import require_inside
 from replay.errors import ManifestError, ReplayError
-from replay.go.format import quote
+from replay.go.format import aggregate, quote
 from replay.go.time import parse_duration
 from replay.json import JSON
-from replay.manifests.finding import FieldError, aggregate
+from replay.manifests.finding import FieldError
 from replay.manifests.go_type.decode import Problem, json_type, plain
 from replay.manifests.read.document_reader import UndecodableError, read_untyped
 from replay.manifests.read.documents import os_reason
@@ -60,8 +60,7 @@ def _kubeconfig_error(local: Path, path: str) -> str | None:
     problems = _problems(plain(node))
     if not problems or problems[0] == _EMPTY:
         return problems[0] if problems else None
-    message = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-    return f"invalid configuration: {message}"
+    return f"invalid configuration: {aggregate(problems)}"
 
 
 def _mismatch(node: Mapping) -> str | None:
@@ -182,7 +181,7 @@ def _validated(data: bytes, version: KubernetesVersion, files: ServerFiles, need
     if missing:
         texts.append(f"missing required types: [{' '.join(sorted(missing))}]")
     if texts:
-        return Checked(LoadResult.REFUSED, _joined(texts), configuration, warnings=warnings)
+        return Checked(LoadResult.REFUSED, aggregate(texts), configuration, warnings=warnings)
     return Checked(LoadResult.ACCEPTED, None, configuration, warnings=warnings)
 
 
@@ -219,11 +218,6 @@ def _calls_itself(authorizer: AuthorizerConfiguration) -> bool:
 
 def _with(checked: Checked, result: LoadResult, error: str | None = None) -> Checked:
     return Checked(result, error, checked.configuration, warnings=checked.warnings)
-
-
-def _joined(texts: Iterable[str]) -> str:
-    distinct = list(dict.fromkeys(texts))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 # The authorization flags of a kube-apiserver, and the reasons for which it refuses them before it starts.
@@ -331,10 +325,7 @@ def _policies(flags: ServerFlags) -> tuple[ABACPolicy, ...] | None:
 
 def refusal_of(flags: ServerFlags, version: KubernetesVersion) -> str | None:
     """Return the text with which a server refuses its authorization flags, or None if it accepts them."""
-    texts = list(dict.fromkeys(problems_of(flags, version)))
-    if texts:
-        return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    return built_problem(flags)
+    return aggregate(problems_of(flags, version)) or built_problem(flags)
 
 
 def configuration_of_flags(flags: ServerFlags) -> AuthorizationConfiguration:

@@ -8,11 +8,10 @@ import math
 from typing import Any
 
 from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
-from replay.cel.value.text import shortest_digits
 from replay.cel.value.timestamp import NANOS, Duration, Timestamp
 from replay.cel.value.values import EvalError, ObjectValue, OpaqueValue, OptionalValue, TypeValue, Uint, Value
 from replay.cellib.variables import VariableValues
-from replay.go.format import quote
+from replay.go.format import general, quote, shortest_digits, sign_of
 
 
 def tagged(value: Value) -> Any:
@@ -129,14 +128,7 @@ def double_text(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    sign = "-" if math.copysign(1.0, value) < 0 else ""
-    if value == 0:
-        return f"{sign}0"
-    digits, exponent = shortest_digits(abs(value))
-    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-    if -4 <= exponent < 21:
-        return repr(value).removesuffix(".0") if "e" not in repr(value) else f"{value:.0f}"
-    return f"{sign}{digits[0]}{fraction}e{exponent:+03d}"
+    return sign_of(value) + general(*shortest_digits(value), precision=21)
 
 
 def seconds_text(nanos: int) -> str:

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from replay.compare.tally import Tally
 from replay.json import JSON
+from replay.kube.json_patch import tokens
 
 Tokens = tuple[str, ...]
 
@@ -110,12 +111,6 @@ def attributed(
         key = (claim.actor, claim.name) if claim else (Actor.UNKNOWN, "")
         operations_by_actor.setdefault(key, []).append(operation)
     return {key: tuple(value) for key, value in operations_by_actor.items()}
-
-
-def tokens(pointer: str) -> Tokens:
-    """Return the keys of a JSON pointer."""
-    # `~1` comes first, so that `~01` becomes `~1` and not a slash (RFC 6901, section 4).
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
 
 
 def _claims(paths: frozenset[Tokens], path: Tokens) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
 
 from replay.gatekeeper.rego.value import Value, number_of
 from replay.gatekeeper.template import ConstraintTemplate, RefusedError
-from replay.go.format import float_text
+from replay.go.format import aggregate, float_text
 from replay.json import JSON
 from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement
 from replay.kube.attributes import Missing
@@ -271,7 +271,7 @@ def constraint_of(value: JSON, template: ConstraintTemplate, *, prune: bool = Fa
         )
     found = list(problems(template.schema, _with_floats(value)))
     if found:
-        raise RefusedError("schema validation failed: " + aggregate([f"[].{each}" for each in found]))
+        raise RefusedError("schema validation failed: " + aggregate(f"[].{each}" for each in found))
     unknown = list(unknown_fields(template.schema, value, is_root=True))
     if unknown:
         raise RefusedError(f"invalid Constraint: unknown fields: [{' '.join(unknown)}]")
@@ -299,13 +299,8 @@ def _check_selector(value: JSON) -> None:
     ]
     selector = {"matchLabels": value.get("matchLabels"), "matchExpressions": expressions}
     # Gatekeeper names `labelSelector` for both selectors, and not `match` above it.
-    if found := [str(error) for error in validate_label_selector(selector, "spec.labelSelector")]:
-        raise RefusedError(f"invalid Constraint: {aggregate(found)}")
-
-
-def aggregate(problems: Sequence[str]) -> str:
-    """Return several problems as one text, as an `Aggregate` error of Kubernetes does."""
-    return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+    if found := aggregate(validate_label_selector(selector, "spec.labelSelector")):
+        raise RefusedError(f"invalid Constraint: {found}")
 
 
 def _scoped(spec: JSON) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Values as Go prints them, and numbers as Go parses them (`strconv`).
+"""Values and errors as Go prints them, and numbers as Go parses them (`strconv`).
 
 The API server's error texts contain such values.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from replay.json import JSON
@@ -48,24 +48,50 @@ def _quoted_character(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def shortest_digits(value: float) -> tuple[str, int]:
+    """Return the fewest digits that identify a finite number, without its sign, and how many are before the decimal point."""
+    if value == 0:
+        return "0", 1
+    _, digits, exponent = Decimal(repr(value)).as_tuple()
+    return "".join(map(str, digits)).rstrip("0"), len(digits) + int(exponent)
+
+
+def positional(digits: str, point: int) -> str:
+    """Return digits of which `point` are before the decimal point."""
+    if point <= 0:
+        return f"0.{'0' * -point}{digits}"
+    return digits.ljust(point, "0") if point >= len(digits) else f"{digits[:point]}.{digits[point:]}"
+
+
+def scientific(digits: str, point: int, letter: str = "e") -> str:
+    """Return the same with an exponent of at least two digits."""
+    return f"{digits[0]}{f'.{digits[1:]}' if len(digits) > 1 else ''}{letter}{point - 1:+03d}"
+
+
+def general(digits: str, point: int, precision: int = 6) -> str:
+    """Return the same with an exponent below -4 and from `precision` on (`%g`)."""
+    return positional(digits, point) if -4 < point <= precision else scientific(digits, point)
+
+
+def general_text(value: float) -> str:
+    """Return a float64 as `%v` prints it."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    return sign_of(value) + general(*shortest_digits(value))
+
+
+def sign_of(value: float) -> str:
+    """Return the minus of a negative number, also of -0."""
+    return "-" if math.copysign(1, value) < 0 else ""
+
+
 def float_text(value: float) -> str:
     """Return a float64 as `encoding/json` writes it: shortest digits, with an exponent below 1e-6 and from 1e21."""
-    if value == 0:
-        return "-0" if math.copysign(1, value) < 0 else "0"
-    sign, digit_tuple, exponent = Decimal(repr(value)).as_tuple()
-    written = "".join(map(str, digit_tuple))
-    point = len(written) + int(exponent)
-    digits = written.rstrip("0")
-    if not 1e-6 <= abs(value) < 1e21:
-        fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-        text = f"{digits[0]}{fraction}e{point - 1:+d}"
-    elif point <= 0:
-        text = f"0.{'0' * -point}{digits}"
-    elif point >= len(digits):
-        text = digits.ljust(point, "0")
-    else:
-        text = f"{digits[:point]}.{digits[point:]}"
-    return f"-{text}" if sign else text
+    digits, point = shortest_digits(value)
+    if value == 0 or 1e-6 <= abs(value) < 1e21:
+        return sign_of(value) + positional(digits, point)
+    mantissa = scientific(digits, point).partition("e")[0]
+    return f"{sign_of(value)}{mantissa}e{point - 1:+d}"
 
 
 def marshal(value: JSON, *, sort_keys: bool = True) -> str:
@@ -139,6 +165,12 @@ def _missing(match: re.Match[str]) -> str:
         return f"{bad}%"
     is_numbered = match["first"] or match["second"] or match["third"]
     return f"{bad}%!{verb}({'BADINDEX' if is_numbered else 'MISSING'})"
+
+
+def aggregate(errors: Iterable[object]) -> str:
+    """Return several errors as one text: each once, and in brackets if they differ (`Aggregate.Error` of `k8s.io/apimachinery/pkg/util/errors`)."""
+    texts = list(dict.fromkeys(map(str, errors)))
+    return f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
 
 
 _INTEGER = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,20})")

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 
-from replay.go.format import quote
+from replay.go.format import general, quote, shortest_digits
 
 _LIMIT = 2**63
 _WIDEST = 1_000_000
@@ -268,46 +268,26 @@ def _float(value: float, verb: str, flags: _Flags) -> str:
     return flags.padded(sign + digits)
 
 
-def _float_digits(value: float, kind: str, precision: int) -> str:  # noqa: PLR0911 - a case for each form
+def _float_digits(value: float, kind: str, precision: int) -> str:
     exact = Decimal(value)
     if kind == "f":
         return f"{exact:.{precision}f}"
     if kind == "e":
         return _exponent(f"{exact:.{precision}e}")
     if precision < 0:
-        shortest = Decimal(repr(value)).normalize() if value else Decimal(0)
-        digits = "".join(map(str, shortest.as_tuple().digits))
-        point = len(digits) + int(shortest.as_tuple().exponent)
-        if not value:
-            return "0"
-        if point - 1 < -4 or point - 1 >= 6:
-            return _scientific(digits, point - 1)
-        return _positional(digits, point)
+        return general(*shortest_digits(value))
     precision = precision or 1
     if not value:
         return "0"
     rounded = _rounded(exact, precision)
     digits = "".join(map(str, rounded.as_tuple().digits)).rstrip("0") or "0"
     point = len(rounded.as_tuple().digits) + int(rounded.as_tuple().exponent)
-    if point - 1 < -4 or point - 1 >= precision:
-        return _scientific(digits, point - 1)
-    return _positional(digits, point)
+    return general(digits, point, precision)
 
 
 def _rounded(value: Decimal, digits: int) -> Decimal:
     exponent = value.adjusted() - digits + 1
     return value.quantize(Decimal((0, (1,), exponent)), rounding=ROUND_HALF_EVEN) if value else value
-
-
-def _scientific(digits: str, exponent: int) -> str:
-    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-    return f"{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-
-
-def _positional(digits: str, point: int) -> str:
-    if point <= 0:
-        return f"0.{'0' * -point}{digits}"
-    return digits.ljust(point, "0") if point >= len(digits) else f"{digits[:point]}.{digits[point:]}"
 
 
 def _exponent(text: str) -> str:

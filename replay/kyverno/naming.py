@@ -35,6 +35,12 @@ def is_webhook_of_kyverno(name: str) -> bool:
     return ".kyverno.svc-" in f".{name}"
 
 
+def key_of(obj: JSON) -> str:
+    """Return `NAMESPACE/NAME` of an object, or its name if it has no namespace."""
+    metadata = obj["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+
+
 def rule_name(policy: JSON, rule: JSON) -> str:
     """Return the name of a Kyverno rule in decisions.
 

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from replay.go.format import aggregate
 from replay.go.time import GoTime
 from replay.json import JSON
 from replay.kube.custom_schema import problems, unknown_fields
@@ -88,8 +89,7 @@ def schema_refusal(obj: Mapping[str, Any]) -> str | None:
     if not found:
         return None
     name = as_map(obj.get("metadata")).get("name")
-    text = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
-    return f'{kind}.{api_version.partition("/")[0]} "{name}" is invalid: {text}'
+    return f'{kind}.{api_version.partition("/")[0]} "{name}" is invalid: {aggregate(found)}'
 
 
 def _without_server_fields(obj: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kyverno.cel.autogen import generated_specs
 from replay.kyverno.cel.spec import is_cel_object, native_policy
 from replay.kyverno.configuration import Configuration, configuration_of
-from replay.kyverno.naming import is_webhook_of_kyverno
+from replay.kyverno.naming import is_webhook_of_kyverno, key_of
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.autogen import compute_rules
 from replay.kyverno.rules.go_value import as_map
@@ -134,7 +134,7 @@ class _Registration:
                 continue
             webhook = as_map(spec.get("webhookConfiguration"))
             failure = (webhook.get("failurePolicy") or spec.get("failurePolicy") or "Fail").lower()
-            place = (failure, _key(policy) if webhook.get("matchConditions") else "")
+            place = (failure, key_of(policy) if webhook.get("matchConditions") else "")
             rules.setdefault(place, []).extend(own)
             conditions[place] = tuple(
                 MatchCondition(str(each.get("name")), str(each.get("expression")))
@@ -208,14 +208,14 @@ class _Registration:
         them too.
         """
         groups: dict[str, list[Policy]] = {}
-        for policy in sorted(policies, key=_key):
+        for policy in sorted(policies, key=key_of):
             constraints = as_map(as_map(policy.get("spec")).get("matchConstraints"))
             webhook = as_map(as_map(policy.get("spec")).get("webhookConfiguration"))
             if constraints.get("matchPolicy") == "Exact" or webhook.get("timeoutSeconds") is not None:
                 exact = MatchPolicy.EXACT if constraints.get("matchPolicy") == "Exact" else MatchPolicy.EQUIVALENT
                 failure = _failure(policy)
                 yield self._webhook(
-                    f"{name}-{failure}-finegrained-{_key(policy).replace('/', '-')}",
+                    f"{name}-{failure}-finegrained-{key_of(policy).replace('/', '-')}",
                     f"{path}/{policy['metadata']['name']}",
                     _rules_of_cel(policy),
                     failure_policy=FailurePolicy(failure.capitalize()),
@@ -288,11 +288,6 @@ def _rules_of_cel(policy: Policy) -> Iterator[Rule]:
         matched = match_resources(each.get("matchConstraints"))
         for rule in matched.resource_rules if matched is not None else ():
             yield replace(rule, operations=_ALL) if is_generating else rule
-
-
-def _key(policy: Policy) -> str:
-    metadata = policy["metadata"]
-    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
 
 
 def _failure(policy: Policy) -> str:

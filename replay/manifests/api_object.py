@@ -15,12 +15,12 @@ from msgspec import Struct, field
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
-from replay.go.format import quote
+from replay.go.format import aggregate, quote
 from replay.json import JSON
 from replay.kube.admissionregistration import GROUP
 from replay.manifests.defaulting import set_defaults
 from replay.manifests.engine_object import without_engine_objects
-from replay.manifests.finding import FieldError, Finding, ManifestRefusal, aggregate, invalid, required
+from replay.manifests.finding import FieldError, Finding, ManifestRefusal, invalid, required
 from replay.manifests.go_type.decode import decode
 from replay.manifests.loader import LoadedObject, Loading, field_finding, items_of, server_finding
 from replay.manifests.plugin import PluginName

@@ -81,12 +81,6 @@ def _error(path: str, body: str, detail: str) -> FieldError:
     return FieldError(path, f"{body}: {detail}" if detail else body)
 
 
-def aggregate(errors: Iterable[FieldError]) -> str:
-    """Return several errors as one text, each once, and in brackets if there are several."""
-    texts = list(dict.fromkeys(str(error) for error in errors))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-
-
 SERVER = "server"
 """Name of every finding that the API server itself would refuse."""
 

@@ -16,14 +16,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
-from replay.go.format import quote
+from replay.go.format import aggregate, quote
 from replay.json import JSON
 from replay.kube.admissionregistration import GROUP, Origin
 from replay.manifests.authorization_file import CONFIGURATION_FILE
 from replay.manifests.defaulting import set_defaults
 from replay.manifests.engine_object import without_engine_objects
 from replay.manifests.expression import CheckedExpression
-from replay.manifests.finding import SERVER, Finding, ManifestRefusal, Severity, aggregate
+from replay.manifests.finding import SERVER, Finding, ManifestRefusal, Severity
 from replay.manifests.go_type.decode import plain
 from replay.manifests.go_type.schema import LOADER_SCHEME, Registered
 from replay.manifests.plugin import PluginName

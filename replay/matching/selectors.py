@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
+from replay.go.format import aggregate
 from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement
 from replay.kube.attributes import Missing
 from replay.kube.names import label_value, qualified_name
@@ -78,9 +79,8 @@ def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Callable[[
 def _meets(key: str, operator: str, values: tuple[str, ...]) -> Callable[[str | None], bool]:
     """Return a check of a label's value, which is None if the label is absent. Raise `MatchSelectorError`."""
     errors = _key_errors(key) + _operator_errors(operator, values) + _value_errors(key, values)
-    # Go's `ToAggregate` drops equal errors and puts several in brackets.
     if errors:
-        raise MatchSelectorError(errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]")
+        raise MatchSelectorError(aggregate(errors))
     accepted = frozenset(values)
     if operator in ("=", "in"):
         # None stands for an absent label, which is in no set (`Requirement.Matches`).

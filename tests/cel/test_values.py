@@ -11,7 +11,7 @@ from replay.cel.value import conversion
 from replay.cel.value.arithmetic import add, divide, modulo, negate, subtract
 from replay.cel.value.equality import compare, equal, find
 from replay.cel.value.regexp import compile_pattern, matches
-from replay.cel.value.text import display, general_double, go_duration
+from replay.cel.value.text import display, go_duration
 from replay.cel.value.timestamp import (
     Duration,
     Timestamp,
@@ -22,6 +22,7 @@ from replay.cel.value.timestamp import (
     parse_timestamp,
 )
 from replay.cel.value.values import EvalError, MapKey, TypedList, TypedMap, Uint, map_key
+from replay.go.format import general_text
 
 BIG = 2**63 - 1
 
@@ -177,7 +178,7 @@ TEXTS = [
 
 @pytest.mark.parametrize(("value", "text"), TEXTS)
 def test_doubles_as_text(value: float, text: str) -> None:
-    assert general_double(value) == text
+    assert general_text(value) == text
     assert display(value) == text
 
 

@@ -11,9 +11,9 @@ from replay.compare.attribution import (
     ChangedBy,
     ChangedRequest,
     attributed,
-    tokens,
 )
 from replay.json import JSON
+from replay.kube.json_patch import tokens
 
 
 class Case(NamedTuple):

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from replay.admission.builtin.partial import UnknownInputError
-from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, aggregate, check_kind, plain_list
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, check_kind, plain_list
 from replay.errors import ManifestError
+from replay.go.format import aggregate
 from replay.json import JSON
 from replay.kube.attributes import Missing
 

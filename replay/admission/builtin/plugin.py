@@ -57,15 +57,6 @@ def _readable(value: JSON | PartialObject | Missing | None) -> JSON | Missing | 
     return guarded(value.value) if isinstance(value, PartialObject) else value
 
 
-def aggregate(errors: Iterable[str]) -> str:
-    """Return several errors as one text, as by `utilerrors.NewAggregate`.
-
-    A single error stays unchanged. Several are in brackets, without repetitions.
-    """
-    unique = list(dict.fromkeys(errors))
-    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
-
-
 def plain_list(values: Iterable[str]) -> str:
     """Return supported values as a sorted list (`field.NotSupported`)."""
     return ", ".join(f'"{value}"' for value in sorted(values))
@@ -252,8 +243,3 @@ CREATE = frozenset({Operation.CREATE})
 CREATE_UPDATE = frozenset({Operation.CREATE, Operation.UPDATE})
 WRITES = frozenset({Operation.CREATE, Operation.UPDATE, Operation.DELETE})
 EVERY_OPERATION = frozenset(Operation)
-
-
-def containers_of(spec: JSON, *kinds: str) -> Sequence[JSON]:
-    """Return the containers in the named fields of a pod spec, in order."""
-    return [container for kind in kinds for container in (spec.get(kind) or ())]

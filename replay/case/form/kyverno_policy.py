@@ -19,6 +19,7 @@ from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.json_patch import apply
 from replay.kube.lister import ObjectLister
 from replay.kyverno.cluster import requester_of
+from replay.kyverno.naming import key_of
 from replay.kyverno.offline import OfflinePolicies, OfflineResponse, OfflineSet, read_values
 from replay.kyverno.rules.go_value import as_map
 
@@ -371,12 +372,11 @@ def kyverno_policy_files(exported: Exported) -> dict[str, str]:
 
 def _result(name: str, policy: JSON, resource: JSON, *, denies: bool) -> JSON:
     """Return the expected result of a policy, or of one of its rules."""
-    kind, metadata = str(policy["kind"]), policy["metadata"]
-    own = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+    kind = str(policy["kind"])
     has_rules = kind in ("ClusterPolicy", "Policy")
     return {
         **({} if has_rules else {f"is{kind.removeprefix('Namespaced')}": True}),
-        "policy": own,
+        "policy": key_of(policy),
         **({"rule": name.rpartition("/")[2]} if has_rules else {}),
         "kind": resource.get("kind"),
         "resources": [resource["metadata"]["name"]],

@@ -10,7 +10,7 @@ from replay.cel.strict.frame import Frame, Operand
 from replay.cel.value.equality import find, is_list, is_map
 from replay.cel.value.number import lossless_int
 from replay.cel.value.partial import PartialValue, stopping
-from replay.cel.value.text import display, general_double, go_type_name, type_name
+from replay.cel.value.text import display, go_type_name, type_name
 from replay.cel.value.values import (
     OPTIONAL_NONE,
     EvalError,
@@ -24,6 +24,7 @@ from replay.cel.value.values import (
     Unknown,
     Value,
 )
+from replay.go.format import general_text
 
 # A single selection: a field, key or index of a value (cel-go `refQualify`).
 
@@ -84,7 +85,7 @@ def _index(value: Value, key: Value) -> Present:
     else:
         return EvalError(f"unsupported index type '{type_name(key)}' in list"), False
     if index is None:
-        text = general_double(key) if kind is float else display(key)
+        text = general_text(key) if kind is float else display(key)
         return EvalError(f"unsupported index value {text} in list"), False
     if not 0 <= index < len(value):
         return None, False

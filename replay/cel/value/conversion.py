@@ -11,10 +11,10 @@ from replay.cel.value.number import (
     int_from_double,
     uint_from_double,
 )
-from replay.cel.value.text import general_double, type_name
+from replay.cel.value.text import type_name
 from replay.cel.value.timestamp import Duration, Timestamp, parse_duration, parse_timestamp, timestamp_from_unix
 from replay.cel.value.values import EvalError, ObjectValue, TypeValue, Uint, Value
-from replay.go.format import parse_int, parse_uint
+from replay.go.format import general_text, parse_int, parse_uint
 
 _DECIMAL_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+\Z")
@@ -108,7 +108,7 @@ def to_string(value: Value) -> str:  # noqa: PLR0911 - one return a type
             except UnicodeDecodeError:
                 raise EvalError("invalid UTF-8 in bytes, cannot convert to string") from None
         case float():
-            return general_double(value)
+            return general_text(value)
         case int():
             return str(int(value))
         case Timestamp():

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from decimal import Decimal
-
 from replay.cel.value.bounds import Steps, joined
 from replay.cel.value.concat import ConcatList
 from replay.cel.value.timestamp import Duration, Timestamp
@@ -22,6 +19,7 @@ from replay.cel.value.values import (
     Value,
     plain_key,
 )
+from replay.go.format import general_text
 
 _TYPE_NAMES: dict[type, str] = {
     type(None): "null_type",
@@ -104,36 +102,6 @@ def go_type_name(value: Value) -> str:
     return "*dynamic.ObjectVal" if isinstance(value, ObjectValue) else f"cel.{type(value).__name__}"
 
 
-def shortest_digits(value: float) -> tuple[str, int]:
-    """Return the shortest significant digits of a finite positive double, and its exponent in scientific notation."""
-    _, digits, exponent = Decimal(repr(value)).as_tuple()
-    text = "".join(map(str, digits))
-    stripped = text.rstrip("0") or "0"
-    return stripped, int(exponent) + len(text) - 1
-
-
-def general_double(value: float) -> str:
-    """Return a double as Go's `%g` and `%v` print it.
-
-    These are the shortest digits that read back as the value, with an exponent below -4 and from 6 on.
-    """
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    sign = "-" if math.copysign(1.0, value) < 0 else ""
-    if value == 0.0:
-        return f"{sign}0"
-    digits, exponent = shortest_digits(abs(value))
-    if exponent < -4 or exponent >= 6:
-        rest = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{sign}{digits[0]}{rest}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-    if exponent < 0:
-        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-    integer, fraction = digits[: exponent + 1].ljust(exponent + 1, "0"), digits[exponent + 1 :]
-    return f"{sign}{integer}" + (f".{fraction}" if fraction else "")
-
-
 def display(value: Value) -> str:
     """Return Go's `%v` of a CEL value, as error texts quote it. Raises `UndeterminedError` if that is far too long."""
     return _display(value, Steps())
@@ -148,7 +116,7 @@ def _display(value: Value, steps: Steps) -> str:  # noqa: C901, PLR0911, PLR0912
     if kind is int or kind is Uint:
         return str(int(value))
     if kind is float:
-        return general_double(value)
+        return general_text(value)
     if kind is bytes:
         return "[" + " ".join(str(byte) for byte in value) + "]"
     if value is None:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from replay.cel.value.bounds import Steps, joined
 from replay.cel.value.conversion import to_double, to_string
 from replay.cel.value.equality import elements, find, map_keys
-from replay.cel.value.text import shortest_digits, type_name
+from replay.cel.value.text import type_name
 from replay.cel.value.timestamp import Duration, Timestamp
 from replay.cel.value.values import EvalError, TypeValue, Uint, Value
-from replay.go.format import quote
+from replay.go.format import positional, quote, shortest_digits
 
 _DEFAULT_PRECISION = 6
 _INT64_MAX = 2**63 - 1
@@ -224,17 +224,10 @@ def _fixed(value: float, precision: int) -> str:
         return _special(value)
     least, most = precision & 0xFF, (precision + 0x8000) % 0x10000 - 0x8000
     sign = "-" if value < 0 else ""
-    digits = f"{abs(value):.{most}f}" if most >= 0 else _plain(abs(value))
+    digits = f"{abs(value):.{most}f}" if most >= 0 else positional(*shortest_digits(value))
     integer, _, fraction = digits.partition(".")
     fraction = fraction.rstrip("0").ljust(least, "0")
     return f"{sign}{int(integer):,}" + (f".{fraction}" if fraction else "")
-
-
-def _plain(value: float) -> str:
-    digits, exponent = shortest_digits(value) if value else ("0", 0)
-    if exponent < 0:
-        return "0." + "0" * (-exponent - 1) + digits
-    return digits[: exponent + 1].ljust(exponent + 1, "0") + "." + digits[exponent + 1 :]
 
 
 def _scientific(value: float, width: int, space: str) -> str:

@@ -7,15 +7,14 @@ hold is an `UnknownValue`: reading it ends the evaluation.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
 from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any, Final, NoReturn
 
 import orjson
 
+from replay.go.format import general, general_text
 from replay.kube.attributes import Missing
 
 # Go's `big.Float` with 64 bits, in which OPA calculates unless numbers are small integers.
@@ -48,33 +47,8 @@ def float_text(value: Fraction) -> str:
     digits, point = _shortest(abs(value)) if value else ("0", 1)
     sign = "-" if value < 0 else ""
     if value.denominator == 1:
-        return sign + (digits.ljust(point, "0"))
-    return sign + _general(digits, point)
-
-
-def _general_text(value: float) -> str:
-    """Return a float64 as `strconv.FormatFloat(value, 'g', -1, 64)` does."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-    if value == 0:
-        return "-0" if math.copysign(1, value) < 0 else "0"
-    negative, digit_tuple, exponent = Decimal(repr(value)).as_tuple()
-    digits = "".join(map(str, digit_tuple))
-    point = len(digits) + int(exponent)
-    return ("-" if negative else "") + _general(digits.rstrip("0"), point)
-
-
-def _general(digits: str, point: int) -> str:
-    """Return digits with the decimal point before digit `point`. An exponent is used below -4 and from 6."""
-    exponent = point - 1
-    if exponent < -4 or exponent >= 6:
-        fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-    if point <= 0:
-        return f"0.{'0' * -point}{digits}"
-    if point >= len(digits):
-        return digits.ljust(point, "0")
-    return f"{digits[:point]}.{digits[point:]}"
+        return sign + digits.ljust(point, "0")
+    return sign + general(digits, point)
 
 
 def _shortest(value: Fraction) -> tuple[str, int]:
@@ -506,7 +480,7 @@ def _is(one: object, other: object) -> bool:
 
 def _double(value: float) -> Value:
     """Return a float64 as the number that `strconv.FormatFloat(x, 'g', -1, 64)` writes."""
-    text = _general_text(value)
+    text = general_text(value)
     return int(text) if text.lstrip("-").isdecimal() and text != "-0" else Number(text)
 
 

@@ -28,7 +28,7 @@ from replay.cellib.library.mutation import MUTATION
 from replay.cellib.library.regex import REGEX_EXTENSION
 from replay.cellib.variables import VariableValues
 from replay.cellib.version import KubernetesVersion
-from replay.go.format import quote
+from replay.go.format import aggregate, quote
 from replay.kube.admissionregistration import MatchCondition, Variable
 from replay.kyverno.cel.library.context import context_library, generator_library
 from replay.kyverno.cel.library.data import DATA, MOMENT
@@ -142,10 +142,9 @@ class PolicyError(Exception):
     """Policy that Kyverno refuses. `str()` is the message."""
 
     def __init__(self, errors: Iterable[str]) -> None:
-        """Join the errors as the API machinery does (`Aggregate.Error`): duplicates once, several in brackets."""
-        distinct = list(dict.fromkeys(errors))
-        super().__init__(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
-        self.errors = distinct
+        """Join the errors as the API machinery does."""
+        self.errors = list(dict.fromkeys(errors))
+        super().__init__(aggregate(self.errors))
 
 
 class _Values(VariableValues):

@@ -14,6 +14,7 @@ from replay.kube.admissionregistration import FailurePolicy, MatchCondition, Mat
 from replay.kube.attributes import Missing
 from replay.kyverno.cel.autogen import generated_specs
 from replay.kyverno.cel.compiler import PolicyError
+from replay.kyverno.naming import key_of
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.response import UndeterminedError
 from replay.manifests.manifest_set import match_resources
@@ -297,11 +298,8 @@ _PRIORITY = "polex.kyverno.io/priority"
 
 def read_exception(obj: Mapping[str, Any]) -> PolicyException:
     """Return a PolicyException. Raises PolicyError."""
-    metadata = obj["metadata"]
-    namespace = metadata.get("namespace")
-    key = f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
-    priority = str(as_map(metadata.get("labels")).get(_PRIORITY, ""))
-    return PolicyException(key, read_spec(obj, ExceptionSpec), int(priority) if priority.isdecimal() else 0)
+    priority = str(as_map(obj["metadata"].get("labels")).get(_PRIORITY, ""))
+    return PolicyException(key_of(obj), read_spec(obj, ExceptionSpec), int(priority) if priority.isdecimal() else 0)
 
 
 def is_cel_object(obj: Mapping[str, JSON], *kinds: str) -> bool:

@@ -31,6 +31,7 @@ from replay.kyverno.migrate.formula import (
 from replay.kyverno.migrate.match import Match, Reading, match_of
 from replay.kyverno.migrate.mutation import patch_expression
 from replay.kyverno.migrate.pattern import fits_patterns
+from replay.kyverno.naming import key_of
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.autogen import compute_rules
 from replay.kyverno.rules.go_value import as_map
@@ -159,7 +160,7 @@ def _migrated_rules(
     policy: Mapping[str, Any], exceptions: Sequence[Mapping[str, Any]], discovery: Discovery, schemas: Schemas
 ) -> Iterator[Migrated]:
     """Yield each rule as written, with the CEL policies that replace it."""
-    own = f"{policy.get('kind')}/{_key(policy)}"
+    own = f"{policy.get('kind')}/{key_of(policy)}"
     made = compute_rules(policy, "")
     for rule in as_map(policy.get("spec")).get("rules") or ():
         name = str(rule.get("name") or "")
@@ -174,11 +175,6 @@ def _migrated_rules(
             yield Migrated(own, name, tuple(policies))
         except NoEquivalentError as error:
             yield Migrated(own, name, reason=str(error))
-
-
-def _key(policy: Mapping[str, Any]) -> str:
-    metadata = policy["metadata"]
-    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
 
 
 def _check(policy: Mapping[str, Any], rule: Mapping[str, Any], exceptions: Sequence[Mapping[str, Any]]) -> None:
@@ -207,7 +203,7 @@ def _check(policy: Mapping[str, Any], rule: Mapping[str, Any], exceptions: Seque
         raise NoEquivalentError("`applyRules: One` stops at the first rule that applies")
     if as_map(spec.get("webhookConfiguration")).get("matchConditions"):
         raise NoEquivalentError("the webhook of its policy has match conditions")
-    names = {_key(policy)}
+    names = {key_of(policy)}
     for exception in exceptions:
         for each in as_map(exception.get("spec")).get("exceptions") or ():
             if each.get("policyName") in names:

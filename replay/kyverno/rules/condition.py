@@ -10,6 +10,7 @@ import orjson
 
 from replay.cel.value.values import EvalError
 from replay.cellib.library.semver import SemanticVersion, parse_version
+from replay.go.format import parse_int
 from replay.go.time import SECOND, DurationError, parse_duration
 from replay.json import JSON
 from replay.kube.quantity import QuantityError, is_quantity, parse_quantity
@@ -17,10 +18,8 @@ from replay.kyverno.rules.context import Context
 from replay.kyverno.rules.go_value import (
     as_map,
     equal,
-    join_non_empty,
     known,
     parse_float,
-    parse_integer,
     sprint,
     truncated,
     type_name,
@@ -138,7 +137,7 @@ def _integer_equals(key: int, value: JSON) -> bool:
         return key == value
     if isinstance(value, float):
         return math.isfinite(value) and value == math.trunc(value) and truncated(value) == key
-    return isinstance(value, str) and parse_integer(value) == key
+    return isinstance(value, str) and parse_int(value) == key
 
 
 def _float_equals(key: float, value: JSON) -> bool:
@@ -432,7 +431,7 @@ def evaluate_conditions(context: Context, conditions: JSON) -> Outcome:
         if not holds:
             return Outcome(False, message)
         messages.append(message)
-    return Outcome(True, join_non_empty(messages, ";"))
+    return Outcome(True, ";".join(filter(None, messages)))
 
 
 def shown_conditions(context: Context, conditions: JSON, *, holding: bool) -> tuple[str, ...]:
@@ -466,7 +465,7 @@ def _any_and_all(context: Context, conditions: Mapping[str, Any]) -> Outcome:
         if not all_holds:
             break
     holds = any_holds and all_holds
-    return Outcome(holds, join_non_empty(met if holds else unmet, "; "))
+    return Outcome(holds, "; ".join(filter(None, met if holds else unmet)))
 
 
 def _evaluate(context: Context, condition: Mapping[str, Any]) -> Outcome:

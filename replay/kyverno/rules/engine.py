@@ -9,11 +9,12 @@ from typing import Any
 from msgspec import Struct, field
 
 from replay.json import JSON
+from replay.kyverno.naming import key_of
 from replay.kyverno.rules.autogen import RuleCache
 from replay.kyverno.rules.condition import evaluate_conditions
 from replay.kyverno.rules.context import ClusterReads, LoaderSource, declare_entries
-from replay.kyverno.rules.exception import PolicyException, PolicyExceptions, exception_key
-from replay.kyverno.rules.go_value import as_map, join_non_empty
+from replay.kyverno.rules.exception import PolicyException, PolicyExceptions
+from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.image import images_of
 from replay.kyverno.rules.match import matches_rule
 from replay.kyverno.rules.mutate import mutate_rule
@@ -56,7 +57,7 @@ class _ApplicableRule(Struct, frozen=True):
 
     def skipped(self, text: str = "rule is skipped due to policy exceptions") -> RuleResponse:
         """Return the result of a rule that an exception skips."""
-        return RuleResponse(self.name, SKIP, text + ", ".join(map(exception_key, self.exceptions)))
+        return RuleResponse(self.name, SKIP, text + ", ".join(map(key_of, self.exceptions)))
 
 
 _Handler = Callable[[_ApplicableRule], tuple[JSON, list[RuleResponse]]]
@@ -310,7 +311,7 @@ class Engine(Struct, frozen=True):
         except RuleError as error:
             return resource, [rule_error(name, "failed to evaluate preconditions", error)]
         if not met:
-            text = join_non_empty(["preconditions not met", message], "; ")
+            text = "; ".join(filter(None, ("preconditions not met", message)))
             return resource, [RuleResponse(name, SKIP, text)]
         exceptions = self.exceptions.matching(policy, name, request)
         return handler(_ApplicableRule(policy, rule, request, resource, source, tuple(exceptions)))

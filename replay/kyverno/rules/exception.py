@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replay.json import JSON
+from replay.kyverno.naming import key_of
 from replay.kyverno.rules.condition import evaluate_conditions
 from replay.kyverno.rules.go_value import as_map, with_floats
 from replay.kyverno.rules.match import (
@@ -33,17 +34,8 @@ class PolicyExceptions:
         """Return the exceptions that exempt a request from a rule, in the given order."""
         if not self._exceptions:
             return []
-        metadata = policy["metadata"]
-        namespace = metadata.get("namespace")
-        name = f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
+        name = key_of(policy)
         return [each for each in self._exceptions if _names(each, name, rule) and _falls_under(each, request)]
-
-
-def exception_key(exception: PolicyException) -> str:
-    """Return `NAMESPACE/NAME` of an exception."""
-    metadata = exception["metadata"]
-    namespace = metadata.get("namespace")
-    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
 
 
 def _names(exception: PolicyException, policy: str, rule: str) -> bool:

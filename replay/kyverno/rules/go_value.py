@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
-from replay.go.format import parse_int
+from replay.go.format import general_text, positional, scientific, shortest_digits, sign_of
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kyverno.rules.response import UndeterminedError
@@ -20,7 +19,6 @@ from replay.kyverno.rules.response import UndeterminedError
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _NO_NUMBER = re.compile(r"([+-]?)(inf|infinity|nan)", re.ASCII | re.IGNORECASE)
 _HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+", re.ASCII)
-_PLAIN_DIGITS = 6
 
 
 class MapSlice(list[JSON]):
@@ -79,7 +77,7 @@ def sprint(value: JSON) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return _general(value)
+        return general_text(value)
     if isinstance(value, Mapping):
         return "map[" + " ".join(f"{key}:{sprint(value[key])}" for key in sorted(value)) + "]"
     if isinstance(value, list):
@@ -103,75 +101,28 @@ def type_name(value: JSON) -> str:
     return names[type(known(value))]
 
 
-def _general(value: float) -> str:
-    """Return a float64 as `%v` prints it: with the fewest digits, and an exponent below 1e-4 and from 1e6."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    digits, point, sign = _digits(value)
-    if not -4 <= point - 1 < _PLAIN_DIGITS:
-        return sign + _with_exponent(digits, point - 1, "e")
-    return sign + _plain(digits, point)
-
-
-def fixed(value: float, places: int = 6) -> str:
-    """Return a float64 as `%f` prints it."""
-    return f"{value:.{places}f}"
-
-
 def shortest(value: float, *, bits: int = 64) -> str:
     """Return the result of `strconv.FormatFloat(value, 'f', -1, bits)`."""
-    if not math.isfinite(value):
-        return _general(value)
-    digits, point, sign = _digits(value) if bits == 64 else _short_digits(value)
-    return sign + _plain(digits, point)
+    value = value if bits == 64 else _of_float32(value)
+    return sign_of(value) + positional(*shortest_digits(value)) if math.isfinite(value) else general_text(value)
 
 
-def scientific(value: float) -> str:
+def exponential(value: float) -> str:
     """Return the result of `strconv.FormatFloat(value, 'E', -1, 64)`."""
-    if not math.isfinite(value):
-        return _general(value)
-    digits, point, sign = _digits(value)
-    return sign + _with_exponent(digits, point - 1 if value else 0, "E")
+    return sign_of(value) + scientific(*shortest_digits(value), "E") if math.isfinite(value) else general_text(value)
 
 
-def _digits(value: float) -> tuple[str, int, str]:
-    """Return the shortest digits of a number, the number of digits before the point, and the sign."""
-    sign = "-" if math.copysign(1, value) < 0 else ""
-    if value == 0:
-        return "0", 1, sign
-    _, digits, exponent = Decimal(repr(abs(value))).as_tuple()
-    text = "".join(map(str, digits))
-    return text.rstrip("0") or "0", len(text) + int(exponent), sign
-
-
-def _short_digits(value: float) -> tuple[str, int, str]:
-    """Return the same for the nearest float32."""
+def _of_float32(value: float) -> float:
+    """Return the float64 with the fewest digits that is the same float32."""
     import struct  # noqa: PLC0415 - asked for by few policies
 
     try:
-        (narrow,) = struct.unpack("f", struct.pack("f", value))
+        octets = struct.pack("f", value)
     except OverflowError:
-        return _digits(value)
-    for precision in range(1, 10):
-        text = f"{narrow:.{precision}g}"
-        if struct.pack("f", float(text)) == struct.pack("f", narrow):
-            return _digits(float(text))
-    return _digits(narrow)
-
-
-def _with_exponent(digits: str, exponent: int, letter: str) -> str:
-    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-    return f"{digits[0]}{fraction}{letter}{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-
-
-def _plain(digits: str, point: int) -> str:
-    if point <= 0:
-        return f"0.{'0' * -point}{digits}"
-    if point >= len(digits):
-        return digits.ljust(point, "0")
-    return f"{digits[:point]}.{digits[point:]}"
+        return math.copysign(math.inf, value)
+    (narrow,) = struct.unpack("f", octets)
+    texts = (f"{narrow:.{precision}g}" for precision in range(1, 10))
+    return next((float(text) for text in texts if struct.pack("f", float(text)) == octets), narrow)
 
 
 def parse_float(text: str) -> float | None:
@@ -189,21 +140,11 @@ def parse_float(text: str) -> float | None:
     return None
 
 
-def parse_integer(text: str) -> int | None:
-    """Return the result of `strconv.ParseInt(text, 10, 64)`, or None for an error."""
-    return parse_int(text)
-
-
 def truncated(value: float) -> int:
     """Return a float64 converted to int64. The fraction is cut off. Out of range it is the minimum, as on amd64."""
     if not math.isfinite(value) or not -(2.0**63) <= value < 2.0**63:
         return -(2**63)
     return int(value)
-
-
-def join_non_empty(parts: list[str], separator: str) -> str:
-    """Return the non-empty texts, joined (`pkg/utils/strings.JoinNonEmpty`)."""
-    return separator.join(part for part in parts if part)
 
 
 def as_map(value: Any) -> dict[str, Any]:

@@ -9,17 +9,16 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from replay.go.format import parse_int
 from replay.go.time import DurationError, parse_duration
 from replay.json import JSON
 from replay.kube.quantity import QuantityError, parse_quantity
 from replay.kyverno.rules.go_value import (
     as_map,
     equal,
-    fixed,
+    exponential,
     known,
     parse_float,
-    parse_integer,
-    scientific,
     sprint,
     truncated,
     type_name,
@@ -108,7 +107,7 @@ def _fits_integer(value: JSON, pattern: int) -> bool:
         return value == math.trunc(value) and truncated(value) == pattern if math.isfinite(value) else False
     if isinstance(value, int):
         return value == pattern
-    return isinstance(value, str) and parse_integer(value) == pattern
+    return isinstance(value, str) and parse_int(value) == pattern
 
 
 def _fits_float(value: JSON, pattern: float) -> bool:
@@ -166,7 +165,7 @@ def _number_text(value: JSON) -> str | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, float):
-        return fixed(value)
+        return f"{value:f}"
     return str(value) if isinstance(value, int) else None
 
 
@@ -197,7 +196,7 @@ def _fits_string(value: JSON, pattern: str, operator: str) -> bool:
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif isinstance(value, float):
-        text = scientific(value)
+        text = exponential(value)
     elif isinstance(value, int):
         text = str(value)
     elif isinstance(value, str):

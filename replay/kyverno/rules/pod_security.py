@@ -11,7 +11,7 @@ from replay.admission.builtin.pod_security.pod import Pod
 from replay.admission.builtin.pod_security.standard import BASELINE, CHECKS, LATEST, RESTRICTED, parse_version
 from replay.json import JSON
 from replay.kube.quantity import QuantityError, parse_quantity
-from replay.kyverno.rules.exception import exception_key
+from replay.kyverno.naming import key_of
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import FAIL, PASS, SKIP, RuleError, RuleResponse, rule_error
@@ -304,7 +304,7 @@ def validate_pod_security(
         return None
     for exception in exceptions:
         if not as_map(exception.get("spec")).get("podSecurity"):
-            return RuleResponse(name, SKIP, f"rule is skipped due to policy exception {exception_key(exception)}")
+            return RuleResponse(name, SKIP, f"rule is skipped due to policy exception {key_of(exception)}")
     resource = request.old if resource is None else resource
     standard = rule["validate"]["podSecurity"]
     level, version = str(standard.get("level") or ""), str(standard.get("version") or "")
@@ -324,7 +324,7 @@ def validate_pod_security(
         for exclude in exception["spec"]["podSecurity"]:
             results = _excluded(level, minor, results, exclude, pod)
     if not results:
-        keys = ", ".join(map(exception_key, exceptions))
+        keys = ", ".join(map(key_of, exceptions))
         return RuleResponse(name, SKIP, f"rule is skipped due to policy exceptions {keys}")
     said = "".join(
         f"(Forbidden reason: {each.reason}, field error list: "
@@ -345,15 +345,9 @@ def _unless_existing(
     """Return the result of a rule, or a skip if the old object violated it too."""
     if not (is_enforced(rule, policy) and request.operation == "UPDATE" and allows_existing_violations(rule)):
         return response
-    new, old = request.new, request.old
-    request.set_objects(None, old)
-    request.set_operation("CREATE")
-    try:
+    with request.as_creation_of_old() as old:
         is_matched = matches_old(rule, policy, request, old)
         prior = validate_pod_security(request, policy, rule, old, exceptions) if is_matched else None
-    finally:
-        request.set_objects(old, new)
-        request.set_operation("UPDATE")
     if prior is None or prior.status != response.status:
         return response
     text = "skipping the rule evaluation as pre-existing violations are allowed"

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from replay.go.format import aggregate
 from replay.json import JSON
 from replay.kyverno.rules.autogen import compute_rules
 from replay.kyverno.rules.go_value import as_map, with_floats
@@ -75,9 +76,8 @@ def policy_refusal(policy: Mapping[str, Any], library: Library) -> str | None:
     )
     if problem is not None:
         return problem
-    found = list(_spec_problems(spec, is_namespaced=policy.get("kind") == "Policy"))
-    if found:
-        return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+    if found := aggregate(_spec_problems(spec, is_namespaced=policy.get("kind") == "Policy")):
+        return found
     if not admission and not background:
         return "disabling both admission and background processing is not allowed"
     rules = compute_rules(policy, "")

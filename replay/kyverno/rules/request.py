@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec.structs import replace
@@ -117,6 +118,18 @@ class Request:
         self.new, self.old = new, old
         self.context.set_object({} if new is None else new, "request", "object")
         self.context.set_object({} if old is None else old, "request", "oldObject")
+
+    @contextmanager
+    def as_creation_of_old(self) -> Iterator[JSON]:
+        """Yield the old object of an update, and meanwhile be the request that creates it."""
+        new, old = self.new, self.old
+        self.set_objects(None, old)
+        self.set_operation("CREATE")
+        try:
+            yield old
+        finally:
+            self.set_objects(old, new)
+            self.set_operation("UPDATE")
 
     def set_operation(self, operation: str) -> None:
         """Change the operation."""

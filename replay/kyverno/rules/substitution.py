@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from replay.go.format import marshal
 from replay.go.path import clean_path
 from replay.json import JSON
-from replay.kyverno.rules.go_value import fixed, sprint, type_name
+from replay.kyverno.rules.go_value import sprint, type_name
 from replay.kyverno.rules.json6902 import jmespath_of, parsed_path
 from replay.kyverno.rules.match_pattern import operator_of, parse_anchor
 from replay.kyverno.rules.response import GoPanicError, RuleError, UndeterminedError
@@ -187,7 +187,7 @@ def _referred(document: JSON, reference: str, place: str) -> JSON:
     if isinstance(value, str):
         return operator + value
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return operator + (fixed(value) if isinstance(value, float) else str(value))
+        return operator + (f"{value:f}" if isinstance(value, float) else str(value))
     raise RuleError(f"incorrect expression: operator {operator} does not match with value {sprint(value)}")
 
 

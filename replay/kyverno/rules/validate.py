@@ -8,7 +8,7 @@ from typing import Any
 from replay.json import JSON
 from replay.kyverno.rules.condition import evaluate_conditions, shown_conditions
 from replay.kyverno.rules.context import Context, LoaderSource, declare_entries
-from replay.kyverno.rules.go_value import as_map, join_non_empty, json_kind, type_name
+from replay.kyverno.rules.go_value import as_map, json_kind, type_name
 from replay.kyverno.rules.match import matches_rule
 from replay.kyverno.rules.match_pattern import PatternError, match_pattern
 from replay.kyverno.rules.request import Request
@@ -120,7 +120,7 @@ class Validator:
         except RuleError as error:
             return rule_error(self._name, "failed to evaluate preconditions", error)
         if not met:
-            text = join_non_empty(["preconditions not met", message], "; ")
+            text = "; ".join(filter(None, ("preconditions not met", message)))
             return RuleResponse(self._name, SKIP, text, self._deciding_conditions(self._preconditions, holding=False))
         response: RuleResponse | None = None
         if self._deny is not None:
@@ -154,17 +154,10 @@ class Validator:
 
     def _prior(self) -> RuleResponse | None:
         """Return the result for the old object, as if it were created."""
-        request = self._request
-        new, old = request.new, request.old
-        request.set_objects(None, old)
-        request.set_operation("CREATE")
-        try:
-            if not matches_old(self._rule, self._policy, request, old):
+        with self._request.as_creation_of_old() as old:
+            if not matches_old(self._rule, self._policy, self._request, old):
                 return RuleResponse(self._name, SKIP, "resource not matched")
             return self.validate()
-        finally:
-            request.set_objects(old, new)
-            request.set_operation("UPDATE")
 
     def _looped(self) -> RuleResponse | None:
         applied = 0
@@ -242,7 +235,7 @@ class Validator:
         if not self._message and not message:
             return f"validation error: rule {self._name} failed"
         try:
-            text = substitute(self._context, join_non_empty([self._message, message], "; "))
+            text = substitute(self._context, "; ".join(filter(None, (self._message, message))))
         except RuleError:
             return message
         if isinstance(text, str):

@@ -22,7 +22,6 @@ from replay.compare.attribution import (
     MutationsResult,
     Tokens,
     attributed,
-    tokens,
 )
 from replay.compare.effect import patch_shape
 from replay.compare.summary import with_workspace
@@ -32,7 +31,7 @@ from replay.kcp.mutation import BY_STORAGE, set_by_plugins
 from replay.kube.admissionregistration import VIRTUAL_RESOURCES, ManifestSet
 from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.kube.go_object import DecodeError
-from replay.kube.json_patch import diff
+from replay.kube.json_patch import diff, tokens
 from replay.matching.coarse import Predicate, both
 from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import store_of

@@ -15,7 +15,7 @@ from typing import Any
 from replay.audit.event import CREATED
 from replay.json import JSON, FieldPath
 from replay.kube import json_patch
-from replay.kube.json_patch import JSONPatchError
+from replay.kube.json_patch import JSONPatchError, tokens
 from replay.reconstruct.record.exchange import Exchange, query_of
 from replay.reconstruct.record.known import get
 
@@ -61,7 +61,7 @@ def form_of(exchange: Exchange) -> PatchForm:
 def touched(patch: JSON) -> list[FieldPath]:
     """Return the paths that a JSON, merge or strategic merge patch may have changed. A list counts as one path."""
     if isinstance(patch, list):
-        paths = [_pointer(operation[name]) for operation in patch for name in ("path", "from") if name in operation]
+        paths = [tokens(operation[name]) for operation in patch for name in ("path", "from") if name in operation]
         return [_above_list(path) for path in paths]
     return list(_merged_paths(patch, ()))
 
@@ -81,12 +81,6 @@ def _merged_paths(patch: JSON, at: FieldPath) -> Iterator[FieldPath]:
             yield at
         else:
             yield from _merged_paths(value, (*at, key))
-
-
-def _pointer(text: str) -> FieldPath:
-    """Return a JSON pointer (RFC 6901) as a path. Numbers stay text, since a map may have such keys."""
-    # `~1` comes first, so that `~01` becomes `~1` and not a slash (RFC 6901, section 4).
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
 
 
 def _above_list(path: FieldPath) -> FieldPath:

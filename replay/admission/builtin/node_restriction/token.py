@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from replay.admission.builtin.node_restriction.pod import NODE, POD, is_on, not_found, pod_of, uid_of
-from replay.admission.builtin.plugin import Refusal, Review, aggregate, known, plain_error
+from replay.admission.builtin.plugin import Refusal, Review, known, plain_error
 from replay.admission.builtin.storage import annotations_of
+from replay.go.format import aggregate
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision

@@ -14,12 +14,13 @@ import orjson
 from msgspec import Struct, field
 
 from replay.admission.builtin.partial import UnknownInputError
-from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, containers_of, plain_error
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, plain_error
 from replay.admission.builtin.storage import annotations_of
 from replay.cel.value.text import go_duration
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.attributes import Missing, Operation
+from replay.kube.pod import containers_of
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _ALWAYS = "Always"

@@ -24,6 +24,7 @@ from replay.kube.plugin import (
     container_defaults,
     fill_containers,
 )
+from replay.kube.pod import generation_of
 from replay.kube.quantity import Quantity, parse_quantity
 
 Amounts = Mapping[str, Quantity]
@@ -279,7 +280,7 @@ class PodResizeValidator(Plugin):
             return None
         pod, old = review.object, review.old_object
         name = (pod.get("spec") or {}).get("nodeName")
-        if not name or _generation(pod) == _generation(old):
+        if not name or generation_of(pod) == generation_of(old):
             return None
         node = known(review.cluster.get(_NODE, "", name))
         if node is None:
@@ -291,10 +292,6 @@ class PodResizeValidator(Plugin):
             )
         lacking = "; ".join(_lacking(pod["spec"], amounts((node.get("status") or {}).get("allocatable"))))
         return review.forbidden(f"node didn't have enough allocatable resources: {lacking}") if lacking else None
-
-
-def _generation(pod: JSON) -> int:
-    return int((pod.get("metadata") or {}).get("generation") or 0)
 
 
 def _lacking(spec: JSON, allocatable: Amounts) -> Iterator[str]:

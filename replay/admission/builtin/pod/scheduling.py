@@ -30,6 +30,7 @@ from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.names import label_value, qualified_name
+from replay.kube.pod import generation_of
 from replay.kube.quantity import parse_quantity
 
 _ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
@@ -257,7 +258,7 @@ class NodeDeclaredFeatureValidator(Plugin):
             return None
         pod, old = review.object, review.old_object
         name = (pod.get("spec") or {}).get("nodeName")
-        if not name or _generation(pod) == _generation(old):
+        if not name or generation_of(pod) == generation_of(old):
             return None
         needed = [feature for feature, is_needed in _FEATURES if is_needed(old["spec"], pod["spec"])]
         if not needed:
@@ -269,7 +270,3 @@ class NodeDeclaredFeatureValidator(Plugin):
         lacking = ", ".join(feature for feature in needed if feature not in declared)
         text = f"pod update requires features {lacking} which are not available on node {quote(name)}"
         return review.forbidden(text) if lacking else None
-
-
-def _generation(pod: JSON) -> int:
-    return int((pod.get("metadata") or {}).get("generation") or 0)

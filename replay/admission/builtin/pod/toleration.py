@@ -20,7 +20,6 @@ from replay.admission.builtin.plugin import (
     Refusal,
     Review,
     check_kind,
-    containers_of,
     known,
     plain_error,
 )
@@ -31,6 +30,7 @@ from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.names import label_value, qualified_name
 from replay.kube.plugin import DEFAULT_SECONDS, NOT_READY, UNREACHABLE, with_tolerations
+from replay.kube.pod import containers_of
 from replay.manifests.finding import invalid, not_supported
 from replay.manifests.read.json_reader import JSONSyntaxError, read_json
 

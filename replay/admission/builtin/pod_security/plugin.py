@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from replay.admission.builtin.partial import UnknownInputError
-from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, aggregate, internal_error, known
+from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, internal_error, known
 from replay.admission.builtin.pod_security.pod import Pod, Violation
 from replay.admission.builtin.pod_security.standard import (
     LATEST,
@@ -28,6 +28,7 @@ from replay.admission.builtin.pod_security.standard import (
     violations,
 )
 from replay.errors import ManifestError
+from replay.go.format import aggregate
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupVersionKind
@@ -299,7 +300,7 @@ class PodSecurity(Plugin):
             return None
         annotations = review.audit_annotations
         if errors:
-            annotations[f"{PREFIX}error"] = f"Failed to parse policy: {_aggregate(errors)}"
+            annotations[f"{PREFIX}error"] = f"Failed to parse policy: {aggregate(errors)}"
         refusal = None
         if enforce:
             annotations[f"{PREFIX}enforce-policy"] = str(policy.enforce)
@@ -335,13 +336,8 @@ def _is_stricter(new: LevelVersion, old: LevelVersion) -> bool:
     return new.minor != old.minor or LEVELS.index(new.level) > LEVELS.index(old.level)
 
 
-def _aggregate(errors: tuple[LabelError, ...]) -> str:
-    texts = list(dict.fromkeys(map(str, errors)))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-
-
 def _invalid(review: Review, errors: tuple[LabelError, ...]) -> Refusal:
-    text = f'Namespace "{review.attributes.name}" is invalid: {_aggregate(errors)}'
+    text = f'Namespace "{review.attributes.name}" is invalid: {aggregate(errors)}'
     return Refusal(422, "Invalid", text)
 
 

@@ -12,7 +12,6 @@ from replay.admission.builtin.plugin import (
     PluginCluster,
     Refusal,
     Review,
-    aggregate,
     check_kind,
     known,
     plain_error,
@@ -28,6 +27,7 @@ from replay.admission.builtin.resource_quota.evaluator import (
 )
 from replay.admission.builtin.resource_quota.pod_usage import ENDED
 from replay.errors import ManifestError
+from replay.go.format import aggregate
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation
 from replay.kube.gvk import GroupResource, GroupVersionKind

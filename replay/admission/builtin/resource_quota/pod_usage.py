@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
-from replay.admission.builtin.plugin import containers_of
 from replay.admission.builtin.pod.resources import Amounts, add, amounts, raise_to, sum_of_containers
 from replay.json import JSON
+from replay.kube.pod import containers_of
 from replay.kube.quantity import Quantity
 
 ONE: Final = Quantity(1)
