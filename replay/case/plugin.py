@@ -6,22 +6,21 @@ import copy
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-import yaml
 from msgspec import Struct, field
 
 from replay.admission.builtin.plugin import NAMESPACE, Plugin, PluginCluster
 from replay.admission.builtin.pod.image import Backend, ImagePolicyWebhook
 from replay.admission.builtin.registry import BY_NAME
 from replay.admission.builtin.run import PluginResult
-from replay.errors import ManifestError, ReplayError, reason_of
+from replay.errors import ManifestError, ReplayError
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.discovery import builtin_discovery
 from replay.kube.lister import ObjectTracker
 from replay.kube.rbac_authorizer import RBACAuthorizer
+from replay.manifests.read.values import yaml_values
 from replay.reconstruct.cluster import CRD, key_of
 
 
@@ -70,13 +69,7 @@ _IGNORED = frozenset({"name", "recorded"})
 
 def read_config(path: Path, name: str) -> PluginConfig:
     """Return a plugin's configuration. Raise ManifestError for other documents."""
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ManifestError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
-    except yaml.YAMLError as error:
-        mark: Any = getattr(error, "problem_mark", None)
-        raise ManifestError("is not valid YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
+    document = next(iter(yaml_values(path)), None)
     if not isinstance(document, dict):
         raise ManifestError("is not a mapping with `plugin`, `configuration`, `objects`, ...", path=str(path))
     if unknown := sorted(set(document) - set(_FIELDS) - _IGNORED - _OF_CONFIGURATION):

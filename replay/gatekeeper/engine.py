@@ -6,9 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from replay.errors import ManifestError, reason_of
 from replay.gatekeeper.constraint import stored
 from replay.gatekeeper.policy_set import GatekeeperPolicies
 from replay.gatekeeper.rego.value import UNDEFINED, Value
@@ -17,6 +14,7 @@ from replay.json import JSON
 from replay.kube.admission_request import PhaseRequests
 from replay.kube.json_patch import diff
 from replay.kube.schema import OBJECT_META_FIELDS
+from replay.manifests.read.values import yaml_values
 
 # Cluster objects as policies see them: the namespace of a request, and `data.inventory` (`gatekeeper/pkg/target`).
 
@@ -75,7 +73,7 @@ def decide(
 
     A first line `load` names the refused objects. Raises ManifestError if the file cannot be read.
     """
-    engine = GatekeeperEngine(read_objects(config), cluster)
+    engine = GatekeeperEngine(_read(config), cluster)
     if refused := engine.refused():
         yield {"load": refused}
     for case in cases:
@@ -85,30 +83,10 @@ def decide(
         yield {"id": case.id, **engine.results(case.mutating, case.validating)}
 
 
-class _Loader(yaml.CSafeLoader):
-    """YAML loader in which `y`, `n` and dates are strings, as in the tools of Gatekeeper's users."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def read_objects(path: Path) -> list[JSON]:
-    """Return the objects of a YAML file, with `List` objects split into their items. Raises ManifestError."""
-    found: list[JSON] = []
-    try:
-        for value in yaml.load_all(path.read_bytes(), _Loader):
-            if isinstance(value, dict):
-                found += value.get("items") or [] if value.get("kind") == "List" else [value]
-    except OSError as error:
-        raise ManifestError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else 0
-        raise ManifestError(f"is not valid YAML: {' '.join(str(error).split())}", path=str(path), line=line) from None
-    return found
+def _read(path: Path) -> list[JSON]:
+    """Return the objects of a file, with `List` objects split into their items. Raises ManifestError."""
+    values = (value for value in yaml_values(path) if isinstance(value, dict))
+    return [each for value in values for each in (value.get("items") or [] if value.get("kind") == "List" else [value])]
 
 
 class GatekeeperEngine:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
+from msgspec import Struct
+
 from replay.json import JSON
 
 _ESCAPES = {
@@ -171,6 +173,22 @@ def aggregate(errors: Iterable[object]) -> str:
     """Return several errors as one text: each once, and in brackets if they differ (`Aggregate.Error` of `k8s.io/apimachinery/pkg/util/errors`)."""
     texts = list(dict.fromkeys(map(str, errors)))
     return f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
+
+
+class GoValue(Struct, frozen=True):
+    """Value of a Go type that JSON lacks. `text` is how Go prints it, `json` how encoding/json writes it.
+
+    `json` is None if encoding/json refuses the type. `syntax` is the result of `%#v`, empty if it equals `text`.
+    """
+
+    go_type: str
+    text: str
+    json: JSON = None
+    syntax: str = ""
+
+    def __str__(self) -> str:
+        """Return the result of `%v`."""
+        return self.text
 
 
 _INTEGER = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,20})")

@@ -1,4 +1,4 @@
-"""URLs as Go's `net/url` parses them, with its error texts (Go 1.26).
+"""URLs as Go's `net/url` parses them, with its error texts, and paths of `path` (Go 1.26).
 
 Go's strings are bytes. Here a text is handled as a string with one character per byte. Bytes that are not UTF-8 after
 unescaping become surrogates (`surrogateescape`).
@@ -6,6 +6,7 @@ unescaping become surrogates (`surrogateescape`).
 
 from __future__ import annotations
 
+import posixpath
 import re
 import string
 from enum import Enum
@@ -302,3 +303,10 @@ def escape(text: str, part: URLPart) -> str:
 
 def _is_valid_encoding(text: str, part: URLPart) -> bool:
     return all(char in "!$&'()*+,;=:@[]%" or char in part.plain for char in text)
+
+
+def clean_path(path: str) -> str:
+    """Return the shortest equivalent path, `.` for an empty one (`path.Clean`)."""
+    clean = posixpath.normpath(path)
+    # POSIX gives exactly two leading slashes a meaning of their own, Go does not.
+    return clean[1:] if clean.startswith("//") else clean

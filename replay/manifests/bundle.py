@@ -38,6 +38,7 @@ from replay.manifests.bundle_source import (
     read_bundle_files,
 )
 from replay.manifests.engine_object import (
+    API_VERSION,
     ENGINE_DIRECTORIES,
     EngineDocument,
     holds_engine_objects_alone,
@@ -55,9 +56,6 @@ from replay.manifests.server.settings import OBJECTS_DIRECTORY, check_quantities
 from replay.manifests.static_rule import STATIC_SUFFIX
 
 _RBAC = frozenset(kind.kind for kind in RBAC_KINDS)
-_API_VERSION = re.compile(
-    rb"""^\s*(?:-\s+|\{\s*|.*[,{]\s*)?["']?apiVersion["']?\s*:\s*["']?([\w.-]*/?\w+)""", re.MULTILINE
-)
 _KIND = re.compile(rb"""^["']?kind["']?\s*:\s*["']?(\w+)""", re.MULTILINE)
 _STATIC_NAME = re.compile(rb"""\bname["']?\s*:\s*["']?[\w.-]+""" + re.escape(STATIC_SUFFIX.encode()))
 _POLICIES = f"{GROUP}/".encode()
@@ -129,7 +127,7 @@ def _is_bundle_directory(path: Path) -> bool:
     if any(map(is_server_file, entries)) or any(map(is_configuration_file, files)) or is_about_authorization(path):
         return False
     contents = [content for each in files if (content := _content(each)) is not None]
-    versions = [version for content in contents for version in _API_VERSION.findall(content)]
+    versions = [version for content in contents for version in API_VERSION.findall(content)]
     if any(map(_STATIC_NAME.search, contents)):
         return False
     if any(version.startswith(_POLICIES) for version in versions):
@@ -156,7 +154,7 @@ def _content(path: Path) -> bytes | None:
 
 def _versions(path: Path) -> list[bytes]:
     try:
-        return _API_VERSION.findall(read_file(path))
+        return API_VERSION.findall(read_file(path))
     except Unreadable as error:
         raise ManifestError(error.reason, path=error.path) from error
 

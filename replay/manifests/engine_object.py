@@ -34,7 +34,7 @@ from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 ENGINE_DIRECTORIES: Final = tuple(engine.name for engine in ENGINES)
 _CONFIGURATIONS: Final = tuple(engine.configuration for engine in ENGINES if engine.configuration)
 """Names of the ConfigMaps that configure engines."""
-_API_VERSION = re.compile(
+API_VERSION = re.compile(
     rb"""^\s*(?:-\s+|\{\s*|.*[,{]\s*)?["']?apiVersion["']?\s*:\s*["']?([\w.-]*/?\w+)""", re.MULTILINE
 )
 _CONFIG_MAP = re.compile(rb"""^["']?kind["']?\s*:\s*["']?ConfigMap\b""", re.MULTILINE)
@@ -65,7 +65,7 @@ def _is_of_engine(version: str) -> bool:
 
 def is_engine_document(document: ManifestDocument) -> bool:
     """Return whether a document is an object of a policy engine or its configuration, by its first `apiVersion`."""
-    found = _API_VERSION.search(document.data)
+    found = API_VERSION.search(document.data)
     if found is None:
         return False
     version = found[1].decode("utf-8", "replace")

@@ -15,7 +15,7 @@ from replay.admission.mutating.go_text import go_syntax, go_text
 from replay.cel.value.values import TypedMap, untyped
 from replay.cellib.activation import TYPED_SINCE
 from replay.cellib.version import NEWEST, KubernetesVersion
-from replay.go.value import GoValue
+from replay.go.format import GoValue
 from replay.json import JSON
 from replay.kube.attributes import PartialObject
 from replay.kube.go_object import go_type_name

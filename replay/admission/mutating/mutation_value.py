@@ -31,8 +31,7 @@ from replay.cel.value.values import (
     plain_key,
     untyped,
 )
-from replay.go.format import quote
-from replay.go.value import GoValue
+from replay.go.format import GoValue, quote
 from replay.json import JSON
 
 _SAFE_INTEGER = 2**53 - 1

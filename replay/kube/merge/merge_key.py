@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.go.format import float_text, quote
-from replay.go.value import GoValue
+from replay.go.format import GoValue, float_text, quote
 from replay.json import JSON
 from replay.kube.merge.atom import ListAtom
 

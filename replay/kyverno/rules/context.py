@@ -17,8 +17,7 @@ import orjson
 from msgspec import Struct
 
 from replay.go.format import marshal, quote
-from replay.go.path import clean_path
-from replay.go.url import URLError, URLPart, parse_url, to_bytes, unescape
+from replay.go.url import URLError, URLPart, clean_path, parse_url, to_bytes, unescape
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kyverno.rules.go_value import sprint, type_name, with_floats

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from replay.go.format import marshal
-from replay.go.path import clean_path
+from replay.go.url import clean_path
 from replay.json import JSON
 from replay.kyverno.rules.go_value import sprint, type_name
 from replay.kyverno.rules.json6902 import jmespath_of, parsed_path

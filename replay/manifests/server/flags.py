@@ -16,7 +16,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import yaml
 from msgspec import Struct, field
 
 from replay.cellib.version import KubernetesVersion
@@ -24,6 +23,7 @@ from replay.errors import ManifestError
 from replay.go.format import quote
 from replay.go.time import DurationError, parse_duration
 from replay.manifests.plugin import plugins_of
+from replay.manifests.read.values import yaml_values
 
 # Parser of the arguments of `kube-apiserver` (`github.com/spf13/pflag`, `FlagSet.Parse`).
 # `data/flags.json` has the names, types and versions of the flags of `NewAPIServerCommand`.
@@ -307,11 +307,7 @@ def _words_of(path: Path) -> list[str]:
         raise ManifestError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=str(path)) from error
     if not _MANIFEST.search(data):
         return _words_of_text(data)
-    try:
-        documents = [each for each in yaml.safe_load_all(data) if isinstance(each, dict)]
-    except yaml.YAMLError as error:
-        mark: Any = getattr(error, "problem_mark", None)
-        raise ManifestError("is not valid YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
+    documents = [each for each in yaml_values(path) if isinstance(each, dict)]
     for document in documents:
         if document.get("kind") == "ClusterConfiguration":
             return _words_of_kubeadm(document)
@@ -333,14 +329,14 @@ def image_version(path: Path) -> str:
     It is the tag of the image, or the version in the kubeadm configuration.
     """
     try:
-        documents = [each for each in yaml.safe_load_all(path.read_bytes()) if isinstance(each, dict)]
+        documents = [each for each in yaml_values(path) if isinstance(each, dict)]
         for document in documents:
             if document.get("kind") == "ClusterConfiguration":
                 return str(document.get("kubernetesVersion") or "")
             if (container := _container_of(document)) is not None:
                 tag = _TAG.search(str(container.get("image")))
                 return tag[1] if tag else ""
-    except (OSError, yaml.YAMLError, AttributeError, TypeError):
+    except (ManifestError, AttributeError, TypeError):
         return ""  # whoever reads its flags says what is wrong
     return ""
 

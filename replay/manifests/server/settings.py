@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import yaml
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -25,6 +24,7 @@ from replay.kube.schema import CRD
 from replay.manifests.authorization_file import is_configuration
 from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
 from replay.manifests.plugin import PluginName, plugins_of
+from replay.manifests.read.values import yaml_values
 from replay.manifests.served import NO_GATES, SKIPPED_REVIEWS, Gates, is_enabled
 from replay.manifests.server.flags import (
     CONFIGURATION_FLAG,
@@ -125,8 +125,8 @@ def is_configuration_file(path: Path) -> bool:
     if _CONFIGURATION_KIND not in data:
         return False
     try:
-        documents = list(yaml.safe_load_all(data))
-    except yaml.YAMLError:
+        documents = yaml_values(path)
+    except ManifestError:
         return False
     return any(isinstance(each, dict) and each.get("kind") == "AdmissionConfiguration" for each in documents)
 
@@ -149,7 +149,7 @@ def _configuration_of(flags: ServerFlags, directory: Path) -> Path | None:
 
 def _configurations(path: Path) -> dict[str, tuple[JSON, str]]:
     """Return the configuration document of each plugin in an AdmissionConfiguration, and its file."""
-    document = _document(path)
+    document = next(iter(yaml_values(path)), None)
     if isinstance(document, dict) and _LEGACY & document.keys():
         return dict.fromkeys(("ImagePolicyWebhook", "PodNodeSelector"), (document, str(path)))
     configurations: dict[str, tuple[JSON, str]] = {}
@@ -160,7 +160,7 @@ def _configurations(path: Path) -> dict[str, tuple[JSON, str]]:
             configurations[entry["name"]] = entry["configuration"], str(path)
         elif entry.get("path") and entry["name"] not in list(PluginName):
             own = _plugin_file(path.parent, entry["path"])
-            configurations[entry["name"]] = _document(own), str(own)
+            configurations[entry["name"]] = next(iter(yaml_values(own)), None), str(own)
     return configurations
 
 
@@ -173,29 +173,11 @@ def _plugin_file(directory: Path, named: str) -> Path:
     raise ManifestError(text, path=str(directory))
 
 
-def _document(path: Path) -> JSON:
-    try:
-        return yaml.safe_load(path.read_bytes())
-    except OSError as error:
-        raise ManifestError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=str(path)) from error
-    except yaml.YAMLError as error:
-        mark: Any = getattr(error, "problem_mark", None)
-        raise ManifestError("is not valid YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
-
-
 def _objects(directory: Path) -> Iterator[JSON]:
     """Yield the objects of all manifests below a directory, in path order. A list stands for its items."""
     for path in sorted(each for each in directory.rglob("*") if each.suffix.lower() in _SUFFIXES):
-        try:
-            documents = list(yaml.safe_load_all(path.read_bytes()))
-        except OSError as error:
-            raise ManifestError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=str(path)) from error
-        except yaml.YAMLError as error:
-            mark: Any = getattr(error, "problem_mark", None)
-            raise ManifestError("is not valid YAML", path=str(path), line=mark.line + 1 if mark else 0) from error
-        for document in documents:
-            if document is not None:
-                yield from _items(document, str(path))
+        for document in yaml_values(path):
+            yield from _items(document, str(path))
 
 
 def _items(document: JSON, path: str) -> Iterator[JSON]:
@@ -207,9 +189,8 @@ def _items(document: JSON, path: str) -> Iterator[JSON]:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(document, dict) or not document.get("apiVersion") or not document.get("kind") or not name:
         raise ManifestError("an object needs `apiVersion`, `kind` and `metadata.name`", path=path)
-    plain = _plain(document)
-    check_quantities(plain, path)
-    yield plain
+    check_quantities(document, path)
+    yield document
 
 
 def check_quantities(obj: JSON, path: str) -> None:
@@ -238,15 +219,6 @@ def _amounts(obj: JSON) -> Iterator[JSON]:
 
 
 _AMOUNTS = ("default", "defaultRequest", "max", "min", "maxLimitRequestRatio")
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON. YAML dates become texts."""
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
 
 
 # Differences of the server settings: plugins, configurations, flags, and objects that replace those of the cluster.

@@ -1,4 +1,4 @@
-"""Builtins for JSON, base64, hexadecimal, URLs and hashes (`opa/v1/topdown/encoding.go`, `crypto.go`)."""
+"""Builtins for JSON, YAML, base64, hexadecimal, URLs and hashes (`opa/v1/topdown/encoding.go`, `crypto.go`; `sigs.k8s.io/yaml`)."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ from replay.gatekeeper.rego.value import (
 )
 from replay.go.encoding import Base64Error, decode_base64, without_surrogates
 from replay.go.format import marshal_string
+from replay.manifests.read.node import Mapping, Node, Scalar, Sequence
+from replay.manifests.read.node import Number as NodeNumber
+from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 
 def octets_of(text: str) -> bytes:
@@ -286,3 +289,39 @@ def _query_decode_object(text: str) -> Value:
             key, _, item = pair.partition("=")
             found.setdefault(_unescaped(key), []).append(_unescaped(item))
     return found
+
+
+def _decoded_yaml(text: str) -> Value:
+    """Return the value of a YAML text. Raises BuiltinError."""
+    try:
+        document = read_yaml(text.encode("utf-8", "surrogateescape"))
+    except (YAMLSyntaxError, RecursionError):
+        raise BuiltinError from None
+    return _of_node(document.node)
+
+
+def _of_node(node: Node) -> Value:
+    match node:
+        case Scalar():
+            return number_of(node.value.text) if isinstance(node.value, NodeNumber) else node.value
+        case Sequence():
+            return [_of_node(item) for item in node.items]
+        case Mapping():
+            return {entry.key: _of_node(entry.value) for entry in node.entries}
+
+
+@builtin("yaml.unmarshal", "s")
+def _unmarshal_yaml(text: str) -> Value:
+    return _decoded_yaml(text)
+
+
+@plain("yaml.is_valid", 1)
+def _yaml_is_valid(text: Value) -> Value:
+    if type(text) is not str:
+        wrong(text)
+        return False
+    try:
+        _decoded_yaml(text)
+    except BuiltinError:
+        return False
+    return True

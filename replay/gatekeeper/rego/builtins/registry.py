@@ -20,7 +20,6 @@ from replay.gatekeeper.rego.builtins import (
     pattern,
     string,
     time,
-    yaml,
 )
 from replay.gatekeeper.rego.builtins.operand import ARITIES, DEPRECATED, FUNCTIONS, plain, wrong
 from replay.gatekeeper.rego.builtins.string import interpolated
@@ -75,7 +74,7 @@ def external_data(request: Value) -> Value:
 
 __all__ = ["ARITIES", "DEPRECATED", "FUNCTIONS", "UNDECIDED", "interpolated"]
 
-MODULES = (collection, encoding, network, number, number_text, pattern, string, time, yaml)
+MODULES = (collection, encoding, network, number, number_text, pattern, string, time)
 
 UNDECIDED = {
     "crypto.parse_private_keys": 1,

@@ -15,7 +15,7 @@ from replay.cel.value.values import EvalError
 from replay.cellib.library.semver import SemanticVersion, parse_version
 from replay.go.encoding import Base64Error, decode_base64
 from replay.go.format import quote
-from replay.go.path import clean_path
+from replay.go.url import clean_path
 from replay.json import JSON
 from replay.kyverno.rules.go_value import MapSlice, equal, shortest, sprint, truncated, with_floats
 from replay.kyverno.rules.jmespath.standard import ARRAY, NUMBER, OBJECT, STRING, Function
