@@ -19,7 +19,7 @@ from replay.case.difference import plain
 from replay.case.form.own import API_VERSION, KIND
 from replay.json import JSON
 from replay.kube.admissionregistration import MUTATING_POLICY
-from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 from replay.manifests.read.yaml_reader import UnresolvableError, resolve_scalar
 
 
@@ -60,7 +60,7 @@ class Exported(Struct, frozen=True, kw_only=True):
             },
             **({"subresource": attributes.subresource} if attributes.subresource else {}),
             **({"objectName": self.original.name} if self.original.name != _name(self.original.object) else {}),
-            "user": user_json(attributes.user_info),
+            "user": attributes.user_info.value,
             **({"namespace": _namespace(attributes)} if attributes.namespace else {}),
             **({"dryRun": True} if attributes.dry_run else {}),
             **({"options": plain(attributes.options)} if attributes.options != _usual_options(attributes) else {}),
@@ -121,13 +121,6 @@ def _usual_options(attributes: Attributes) -> JSON:
 def _namespace(attributes: Attributes) -> JSON:
     namespace = plain(attributes.namespace_object)
     return namespace if isinstance(namespace, dict) else attributes.namespace
-
-
-def user_json(user: UserInfo) -> JSON:
-    """Return the user as `UserInfo` of `authentication.k8s.io`, without empty fields."""
-    extra = {key: list(values) for key, values in user.extra.items()}
-    fields = {"username": user.username, "uid": user.uid, "groups": list(user.groups), "extra": extra}
-    return {name: value for name, value in fields.items() if value}
 
 
 _DECISIONS = {True: "allow", False: "deny", None: "unknown"}

@@ -95,7 +95,7 @@ class GatekeeperBackend:
             "name": attributes.name,
             "namespace": attributes.namespace,
             "operation": str(attributes.operation),
-            "userInfo": _user(attributes),
+            "userInfo": attributes.user_info.value,
             "object": _value(attributes.object),
             "oldObject": _value(attributes.old_object),
             "options": attributes.options,
@@ -151,14 +151,6 @@ class GatekeeperBackend:
 
 def _value(value: Any) -> Any:
     return value.value if isinstance(value, PartialObject) else value
-
-
-def _user(attributes: Attributes) -> dict[str, JSON]:
-    user = attributes.user_info
-    found: dict[str, JSON] = {"username": user.username, "uid": user.uid, "groups": list(user.groups)}
-    if user.extra:
-        found["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return {key: value for key, value in found.items() if value}
 
 
 def _denying(answer: GatekeeperAnswer) -> tuple[str, ...]:

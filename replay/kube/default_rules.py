@@ -290,7 +290,8 @@ def _fill_map(struct: StructFields, field: str, default: Mapping[str, Any]) -> N
         struct[field] = dict(default)
 
 
-def _limit_range_item(item: StructFields) -> None:
+def limit_range_item(item: StructFields) -> None:
+    """Set the defaults of an item: the limit is the maximum, the request is the limit, or else the minimum (`SetDefaults_LimitRangeItem`)."""
     if item.get("type") != "Container":
         return
     default = {**(item.get("max") or {}), **(item.get("default") or {})}
@@ -401,7 +402,7 @@ RULES: Mapping[str, Callable[[StructFields], None]] = {
     _CORE + "NodeStatus": _node_status,
     _CORE + "Service": _service,
     _CORE + "ReplicationController": _replication_controller,
-    _CORE + "LimitRangeItem": _limit_range_item,
+    _CORE + "LimitRangeItem": limit_range_item,
     _CORE + "EndpointSubset": _endpoint_subset,
     _CORE + "PersistentVolumeClaim": lambda claim: _fill(_own_struct(claim, "status"), "phase", "Pending"),
     _APPS + "DeploymentSpec": _deployment_spec,

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
+from replay.kube.default_rules import limit_range_item
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.lister import Lister
 from replay.kube.schema import CRD
@@ -172,12 +173,7 @@ def _defaulted(obj: JSON, kind: GroupKind) -> JSON:
 
 
 def _limit(item: JSON) -> JSON:
-    """Return an item with defaults (`SetDefaults_LimitRangeItem`).
-
-    The default limit is the maximum. The default request is the limit, or else the minimum.
-    """
-    if item.get("type") != "Container":
-        return item
-    default = {**(item.get("max") or {}), **(item.get("default") or {})}
-    request = {**(item.get("min") or {}), **default, **(item.get("defaultRequest") or {})}
-    return {**item, "default": default, "defaultRequest": request}
+    """Return an item with defaults."""
+    item = dict(item)
+    limit_range_item(item)
+    return item

@@ -181,7 +181,7 @@ def case_of(witness: Witness, policy: str) -> dict[str, JSON]:
         "resource": target.resource._asdict(),
         "subresource": target.subresource,
         "objectName": request.name if request.object is None and request.old_object is None else "",
-        "user": _user(request.user),
+        "user": request.user.value,
         "namespace": request.namespace_object,
         "object": request.object,
         "oldObject": request.old_object,
@@ -201,13 +201,3 @@ def _expected(witness: Witness) -> dict[str, JSON]:
     if "candidate" in witness.patches and witness.candidate is not EnforcementLevel.DENIED:
         expected["patch"] = witness.patches["candidate"]
     return expected
-
-
-def _user(user: UserInfo) -> dict[str, JSON]:
-    info: dict[str, JSON] = {
-        "username": user.username,
-        "uid": user.uid,
-        "groups": list(user.groups),
-        "extra": {key: list(values) for key, values in user.extra.items()},
-    }
-    return {key: value for key, value in info.items() if value}

@@ -32,7 +32,6 @@ from replay.case.exported import (
     SinglePolicy,
     UnrepresentableError,
     single_policy,
-    user_json,
     uses_optionals,
     yaml_text,
 )
@@ -338,7 +337,7 @@ def _request(exported: Exported, attributes: Attributes) -> JSON:
         "name": attributes.name,
         "namespace": attributes.namespace,
         "subResource": attributes.subresource,
-        "userInfo": user_json(attributes.user_info),
+        "userInfo": attributes.user_info.value,
         "object": plain(attributes.object),
         "oldObject": plain(attributes.old_object),
         "namespaceObject": _typed(namespace) if isinstance(namespace, dict) else None,

@@ -25,7 +25,7 @@ from replay.case.case import (
 )
 from replay.case.difference import plain
 from replay.case.document import CaseDocument, read_documents, read_objects
-from replay.case.exported import Exported, UnrepresentableError, single_policy, user_json, yaml_text
+from replay.case.exported import Exported, UnrepresentableError, single_policy, yaml_text
 from replay.case.form.kat import user_info
 from replay.case.form.kyverno_policy import PolicyTest, deciding_policies, kyverno_policy_files, namespace_fields
 from replay.case.policies import PolicyLoader
@@ -225,7 +225,7 @@ def kyverno_files(exported: Exported) -> dict[str, str]:
     files = {
         "policy.yaml": "---\n".join(map(yaml_text, policies)),
         "resource.yaml": yaml_text(resource),
-        "userinfo.yaml": yaml_text(_kind("UserInfo", "user", userInfo=user_json(attributes.user_info))),
+        "userinfo.yaml": yaml_text(_kind("UserInfo", "user", userInfo=attributes.user_info.value)),
     }
     test: dict[str, JSON] = {"policies": ["policy.yaml"], "resources": ["resource.yaml"], "userinfo": "userinfo.yaml"}
     if policy.mutates:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from replay.case.case import CannotRunError, EngineCase, Unusable
 from replay.case.difference import plain
 from replay.case.document import CaseDocument, read_documents, read_objects
-from replay.case.exported import Exported, UnrepresentableError, user_json, yaml_text
+from replay.case.exported import Exported, UnrepresentableError, yaml_text
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation
 from replay.kube.discovery import builtin_discovery
@@ -387,7 +387,7 @@ def _result(name: str, policy: JSON, resource: JSON, *, denies: bool) -> JSON:
 
 def _user(exported: Exported, attributes: Attributes) -> dict[str, JSON]:
     """Return the user, with the roles that the bindings grant."""
-    user = user_json(attributes.user_info)
+    user = attributes.user_info.value
     request = {"userInfo": user, "namespace": attributes.namespace}
     requester = requester_of(request, ObjectLister(exported.objects))
     roles = {"roles": list(requester.roles), "clusterRoles": list(requester.cluster_roles)}

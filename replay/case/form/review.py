@@ -22,7 +22,7 @@ from replay.case.case import (
 )
 from replay.case.difference import plain
 from replay.case.document import CaseDocument, read_documents
-from replay.case.exported import Exported, UnrepresentableError, policy_annotations_of, user_json
+from replay.case.exported import Exported, UnrepresentableError, policy_annotations_of
 from replay.case.form.kat import OPERATIONS, user_info
 from replay.case.policies import PolicyLoader
 from replay.json import JSON, decode_json
@@ -152,7 +152,7 @@ def _request(exported: Exported) -> JSON:
         **({"name": attributes.name} if attributes.name else {}),
         **({"namespace": attributes.namespace} if attributes.namespace else {}),
         "operation": attributes.operation.value,
-        "userInfo": user_json(attributes.user_info),
+        "userInfo": attributes.user_info.value,
         "object": plain(original.object if mutates else attributes.object),
         "oldObject": plain(attributes.old_object),
         "dryRun": attributes.dry_run,
