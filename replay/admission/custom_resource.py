@@ -21,7 +21,7 @@ from replay.cellib.activation import partial_value
 from replay.cellib.declared_type import escape
 from replay.cellib.environment import base_env
 from replay.cellib.version import KubernetesVersion
-from replay.go.format import quote
+from replay.go.format import aggregate, quote
 from replay.json import JSON
 from replay.kube.custom_schema import defaulted, problems, pruned
 
@@ -238,8 +238,7 @@ def judged(schema: JSON, before: JSON, value: JSON, old: JSON | None, version: K
 
 def invalid_text(kind: str, group: str, name: str, errors: tuple[str, ...]) -> str:
     """Return the server's message for an invalid object (`apierrors.NewInvalid`)."""
-    listed = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-    return f"{kind}.{group} {quote(name)} is invalid: {listed}"
+    return f"{kind}.{group} {quote(name)} is invalid: {aggregate(errors)}"
 
 
 def _own_problems(node: _SchemaNode) -> Iterator[str]:

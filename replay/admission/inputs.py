@@ -17,6 +17,7 @@ from replay.cel.value.values import TypedMap
 from replay.cellib.activation import Activation
 from replay.cellib.composition import Evaluated, Evaluation
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
+from replay.go.format import aggregate
 from replay.identity import IdentityMap
 from replay.json import JSON, FieldPath
 from replay.kube.admissionregistration import FailurePolicy
@@ -335,5 +336,4 @@ def _failed(errors: Iterable[str], failure_policy: FailurePolicy) -> MatchCondit
     """Return the result of errors without a false condition: `Ignore` skips the policy."""
     if failure_policy is FailurePolicy.IGNORE:
         return SKIPPED
-    distinct = list(dict.fromkeys(errors))
-    return MatchConditionsResult(matches=False, error=distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
+    return MatchConditionsResult(matches=False, error=aggregate(errors))

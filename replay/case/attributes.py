@@ -182,11 +182,7 @@ class AttributesMaker:
 
     @staticmethod
     def _options(request: CaseRequest) -> JSON:
-        if request.options is not UNSTATED:
-            return request.options
-        if request.operation is Operation.CONNECT:
-            return None
-        return {"kind": f"{request.operation.value.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
+        return usual_options(request.operation) if request.options is UNSTATED else request.options
 
     def _stated(self, case: Case, attributes: Attributes) -> Attributes:
         """Return the attributes of the validating phase with the object that the case states."""
@@ -246,6 +242,13 @@ def _path(path: str, root: str) -> FieldPath:
         raise CaseError(
             f"`{path}` is not a path such as `object.metadata.uid` or `object.spec.containers[0].image`"
         ) from None
+
+
+def usual_options(operation: Operation) -> JSON:
+    """Return the options of a request that states none, null for a CONNECT."""
+    if operation is Operation.CONNECT:
+        return None
+    return {"kind": f"{operation.value.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
 
 
 def _guessed(kind: GroupVersionKind) -> GroupVersionResource:

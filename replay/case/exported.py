@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from replay.admission.decision import Decision, Denial, Verdict
 from replay.admission.webhook.answer import CALL_ANNOTATIONS
-from replay.case.attributes import VALIDATED
+from replay.case.attributes import VALIDATED, usual_options
 from replay.case.case import AuthorizerReply, CaseError
 from replay.case.difference import plain
 from replay.case.form.own import API_VERSION, KIND
 from replay.json import JSON
 from replay.kube.admissionregistration import MUTATING_POLICY
-from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
+from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.manifests.read.yaml_reader import UnresolvableError, resolve_scalar
 
 
@@ -63,7 +63,11 @@ class Exported(Struct, frozen=True, kw_only=True):
             "user": attributes.user_info.value,
             **({"namespace": _namespace(attributes)} if attributes.namespace else {}),
             **({"dryRun": True} if attributes.dry_run else {}),
-            **({"options": plain(attributes.options)} if attributes.options != _usual_options(attributes) else {}),
+            **(
+                {"options": plain(attributes.options)}
+                if attributes.options != usual_options(attributes.operation)
+                else {}
+            ),
             **{name: value for name, value in self._objects() if value is not None},
             **({"missing": [*self._missing()]} if any(self._missing()) else {}),
             **({"objects": [*self.objects, *self.api_policies]} if self.objects or self.api_policies else {}),
@@ -110,12 +114,6 @@ def _name(value: JSON | PartialObject | Missing) -> str:
     shown = plain(value)
     metadata = shown.get("metadata") if isinstance(shown, dict) else None
     return str((metadata or {}).get("name") or "")
-
-
-def _usual_options(attributes: Attributes) -> JSON:
-    if attributes.operation is Operation.CONNECT:
-        return None
-    return {"kind": f"{attributes.operation.value.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
 
 
 def _namespace(attributes: Attributes) -> JSON:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 SECOND = 1_000_000_000
-_UNITS = {
+DURATION_UNITS = {
     "ns": 1,
     "us": 1_000,
     "\u00b5s": 1_000,
@@ -45,9 +45,9 @@ def parse_duration(text: str) -> int:
         unit = _UNIT.match(rest, number.end())
         if unit is None:
             raise DurationError(f"time: missing unit in duration {_quoted(text)}")
-        if unit[0] not in _UNITS:
+        if unit[0] not in DURATION_UNITS:
             raise DurationError(f"time: unknown unit {_quoted(unit[0])} in duration {_quoted(text)}")
-        total += _scaled(number[1], number[2] or "", _UNITS[unit[0]])
+        total += _scaled(number[1], number[2] or "", DURATION_UNITS[unit[0]])
         at = unit.end()
         if total > _LIMIT:
             raise DurationError(f"time: invalid duration {_quoted(text)}")

@@ -36,9 +36,9 @@ class QuantityFormat(StrEnum):
     DECIMAL_SI = "DecimalSI"
 
 
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_DECIMAL_NAMES = {exponent: name for name, exponent in _DECIMAL.items()}
+_DECIMAL_NAMES = {exponent: name for name, exponent in DECIMAL_SUFFIXES.items()}
 _BINARY_NAMES = {exponent: name for name, exponent in _BINARY.items()}
 
 _PARTS = re.compile(
@@ -167,8 +167,8 @@ def is_quantity(text: str) -> bool:
 
 
 def _interpret(suffix: str) -> tuple[int, int, QuantityFormat]:
-    if suffix in _DECIMAL:
-        return 10, _DECIMAL[suffix], QuantityFormat.DECIMAL_SI
+    if suffix in DECIMAL_SUFFIXES:
+        return 10, DECIMAL_SUFFIXES[suffix], QuantityFormat.DECIMAL_SI
     if suffix in _BINARY:
         return 2, _BINARY[suffix], QuantityFormat.BINARY_SI
     exponent = parse_int(suffix[1:]) if suffix[:1] in ("e", "E") else None

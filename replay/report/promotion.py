@@ -36,11 +36,10 @@ from replay.report.render.document import (
 from replay.report.render.terminal import first_screen
 from replay.report.run.summary import lockout_fact
 from replay.report.run.views import CellItems, Group, by_workload, cells_with, counted, direct, grouped, lockout
-from replay.report.trust import fidelity_fact, gaps_section, mismatch
+from replay.report.trust import CONFIDENCE_TONES, fidelity_fact, gaps_section, mismatch
 
 PAGE_ROWS = 200
 MOST_PATCHES = 3
-_TONES = {Confidence.LOW: Tone.BAD, Confidence.MEDIUM: Tone.WARN, Confidence.HIGH: Tone.GOOD}
 
 
 def promotion_document(promoted: PromotedPolicy, zone: tzinfo = UTC, rows: int = PAGE_ROWS) -> Document:
@@ -147,7 +146,7 @@ def _facts(promoted: PromotedPolicy, denied: CellItems, zone: tzinfo) -> Iterato
     yield _since(promoted, denied, zone)
     yield fidelity_fact(promoted.run.fidelity)
     doubt = _confidence(promoted)
-    yield Fact("Confidence", doubt.most.value, doubt.reason, _TONES[doubt.most])
+    yield Fact("Confidence", doubt.most.value, doubt.reason, CONFIDENCE_TONES[doubt.most])
     for note in promoted.run.notes:
         yield Fact("Note", inert(note))
 

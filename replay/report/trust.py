@@ -8,10 +8,14 @@ from typing import Any
 import orjson
 
 from replay.compare.fidelity import Agreement, Disagreement, Fidelity
+from replay.compare.readiness import Confidence
 from replay.compare.result import RunResult
 from replay.compare.summary import Gap
 from replay.json import JSON
 from replay.report.render.document import Align, Column, Fact, Section, Table, Tone, inert, number, share, without_empty
+
+CONFIDENCE_TONES = {Confidence.LOW: Tone.BAD, Confidence.MEDIUM: Tone.WARN, Confidence.HIGH: Tone.GOOD}
+
 
 NOTHING = "nothing"
 _BETWEEN = "; "

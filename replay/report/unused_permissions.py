@@ -31,6 +31,7 @@ from replay.report.render.document import (
     zone_name,
 )
 from replay.report.render.terminal import first_screen
+from replay.report.trust import CONFIDENCE_TONES
 
 
 def unused_document(uses: PermissionUses, zone: tzinfo = UTC) -> Document:
@@ -84,8 +85,7 @@ def _verdict(uses: PermissionUses) -> str:
 
 def _facts(uses: PermissionUses) -> Iterator[Fact]:
     _, confidence, why = _lowest(uses)
-    tone = {Confidence.LOW: Tone.BAD, Confidence.MEDIUM: Tone.WARN, Confidence.HIGH: Tone.GOOD}[confidence]
-    yield Fact("Confidence", confidence.value, why, tone)
+    yield Fact("Confidence", confidence.value, why, CONFIDENCE_TONES[confidence])
     yield Fact("Log", span(uses.period.length), f"{plural(uses.requests, 'request')} that RBAC allowed")
     others = f"; {plural(uses.dangling, 'binding')} of no known role" if uses.dangling else ""
     yield Fact("Bindings", number(len(uses.bindings)), f"without {number(uses.built_in)} of the server's own{others}")

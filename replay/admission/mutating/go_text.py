@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from replay.go.format import float_text, quote
 from replay.json import JSON
 from replay.kube.go_object import go_type_name
+from replay.kube.quantity import DECIMAL_SUFFIXES
 from replay.kube.schema import Schema
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _AMOUNT = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _NIL, _TEXT, _ZERO, _EMPTY_MAP, _EMPTY_LIST, _TIME = "<nil>", "", "0", "map[]", "[]", "0001-01-01 00:00:00 +0000 UTC"
 
 _FIELDS: Mapping[str, Mapping[str, str]] = {
@@ -127,7 +127,7 @@ def _quantity(text: str) -> tuple[int, int, str]:
         return int(integer) * 1024 ** (_BINARY.index(suffix) + 1), 0, "BinarySI"
     if exponent:
         return int(integer + fraction), int(exponent) - len(fraction), "DecimalExponent"
-    return int(integer + fraction), _DECIMAL[suffix or ""] - len(fraction), "DecimalSI"
+    return int(integer + fraction), DECIMAL_SUFFIXES[suffix or ""] - len(fraction), "DecimalSI"
 
 
 def go_syntax(schema: Schema | None, value: JSON) -> str:

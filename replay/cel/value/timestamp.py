@@ -15,6 +15,7 @@ from msgspec import Struct
 from replay.cel.value.number import INT_MAX, INT_MIN, INT_OVERFLOW
 from replay.cel.value.values import EvalError
 from replay.go.format import parse_int
+from replay.go.time import DURATION_UNITS
 
 NANOS = 1_000_000_000
 MIN_UNIX = -62135596800
@@ -228,7 +229,6 @@ def _ordinal(year: int, month: int, day: int) -> int:
     return datetime(year, month, day).toordinal() if year else datetime(400, month, day).toordinal() - 146097  # noqa: DTZ001 - a date alone
 
 
-_UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 1_000_000, "s": NANOS, "m": 60 * NANOS, "h": 3600 * NANOS}
 _PART = re.compile(r"(\d*)(?:\.(\d*))?([^\d.]+)", re.ASCII)
 
 
@@ -240,9 +240,9 @@ def parse_duration(text: str) -> Duration | None:
     total, position = 0, 0
     while position < len(body):
         match = _PART.match(body, position)
-        if not match or not (match[1] or match[2]) or match[3] not in _UNITS:
+        if not match or not (match[1] or match[2]) or match[3] not in DURATION_UNITS:
             return None
-        value = _part_nanos(match[1], match[2] or "", _UNITS[match[3]])
+        value = _part_nanos(match[1], match[2] or "", DURATION_UNITS[match[3]])
         # Go reads the number before the sign, and a negative duration may be one larger than a positive one.
         if value is None or total + value > 2**63:
             return None

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
-from replay.go.format import quote
+from replay.go.format import aggregate, quote
 from replay.go.time import DurationError, parse_duration
 from replay.manifests.plugin import plugins_of
 from replay.manifests.read.values import yaml_values
@@ -236,10 +236,8 @@ class ServerFlags(Struct, frozen=True):
         """Return the plugins that are on. Raises ManifestError, with the server's text, for names that it refuses."""
         plugins = plugins_of(version)
         enabled, disabled, only = (self.names(flag) for flag in (ENABLE, DISABLE, ONLY))
-        errors = list(_problems({each.name for each in plugins}, enabled, disabled, only))
-        if errors:
-            text = errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]"
-            raise ManifestError(text, path=self.path)
+        if problem := aggregate(_problems({each.name for each in plugins}, enabled, disabled, only)):
+            raise ManifestError(problem, path=self.path)
         if only is not None:
             return frozenset(only)
         off = ({each.name for each in plugins if not each.is_on} | set(disabled or ())) - set(enabled or ())

@@ -18,6 +18,7 @@ from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Revi
 from replay.admission.builtin.storage import annotations_of
 from replay.cel.value.text import go_duration
 from replay.errors import ManifestError
+from replay.go.format import aggregate
 from replay.json import JSON
 from replay.kube.attributes import Missing, Operation
 from replay.kube.pod import containers_of
@@ -51,10 +52,8 @@ class AlwaysPullImages(Plugin):
         if not self._is_concerned(review):
             return None
         name = review.name_or_generated()
-        errors = [f'pods "{name}" is forbidden: {message}' for message in _wrong(review.object["spec"])]
-        if not errors:
-            return None
-        return plain_error(errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]")
+        wrong = aggregate(f'pods "{name}" is forbidden: {message}' for message in _wrong(review.object["spec"]))
+        return plain_error(wrong) if wrong else None
 
     @staticmethod
     def _is_concerned(review: Review) -> bool:
