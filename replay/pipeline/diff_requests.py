@@ -154,13 +154,16 @@ def _count(compared: Iterable[PairComparison], value: Mapping[str, Any]) -> None
         if old is not new:
             names, said = (each.pair.old, denials[0]) if old else (each.pair.new, denials[1])
             message = next(said[name] for name in names if name in said)
-            (each.old_only if old else each.new_only).append(_witness(value, message))
+            (each.old_only if old else each.new_only).append(
+                DifferingRequest(value["auditID"], _request_text(value), message)
+            )
 
 
-def _witness(value: Mapping[str, Any], message: str) -> DifferingRequest:
+def _request_text(value: Mapping[str, Any]) -> str:
+    """Return the request of a line of `--outcomes` in words."""
     resource, name = value["resource"], "/".join(filter(None, (value["namespace"], value["name"])))
     kind = "/".join(filter(None, (resource["resource"], resource["subresource"])))
-    return DifferingRequest(value["auditID"], f"{value['operation']} {kind} {name} by {value['user']}", message)
+    return f"{value['operation']} {kind} {name} by {value['user']}"
 
 
 def compare_sources(
@@ -209,10 +212,8 @@ def _answers_of_log(
 def _answers_of_line(value: Mapping[str, Any]) -> SourceAnswers:
     sides = value["current"], value["candidate"]
     unknown = next((gap["reason"] for side in sides for gap in side["undetermined"]), "")
-    resource, name = value["resource"], "/".join(filter(None, (value["namespace"], value["name"])))
-    kind = "/".join(filter(None, (resource["resource"], resource["subresource"])))
     rego, cel = (_messages(side["denials"]) for side in sides)
-    return SourceAnswers(value["auditID"], f"{value['operation']} {kind} {name} by {value['user']}", rego, cel, unknown)
+    return SourceAnswers(value["auditID"], _request_text(value), rego, cel, unknown)
 
 
 def _messages(denials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -268,22 +268,11 @@ class Generator:
         if not request.target.namespaced or dns1123_label(name):
             return request
         labels = ((request.namespace_object or {}).get("metadata") or {}).get("labels") or {}
-        parts: dict[str, Any] = {"namespace": name, "namespace_object": namespace_of(name, labels)}
-        for side in ("object", "old_object"):
-            body = getattr(request, side)
-            if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
-                parts[side] = {**body, "metadata": {**body["metadata"], "namespace": name}}
-        return request.with_parts(parts)
+        parts = {"namespace": name, "namespace_object": namespace_of(name, labels)}
+        return request.with_parts(parts | _with_metadata(request, "namespace", name))
 
     def _renamed(self, request: SymbolicRequest, name: str) -> SymbolicRequest:
-        if dns1123_subdomain(name):
-            return request
-        parts: dict[str, Any] = {}
-        for side in ("object", "old_object"):
-            body = getattr(request, side)
-            if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
-                parts[side] = {**body, "metadata": {**body["metadata"], "name": name}}
-        return request.with_parts(parts)
+        return request if dns1123_subdomain(name) else request.with_parts(_with_metadata(request, "name", name))
 
     def settled(self, request: SymbolicRequest) -> SymbolicRequest | None:
         """Return the request with consistent parts and objects as a server writes them, or None if it refuses them."""
@@ -411,3 +400,13 @@ def _options(operation: Operation) -> JSON:
     if operation is Operation.CONNECT:
         return None
     return {"kind": f"{operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
+
+
+def _with_metadata(request: SymbolicRequest, field: str, value: str) -> dict[str, Any]:
+    """Return the objects of a request with another name or namespace."""
+    sides = {side: getattr(request, side) for side in ("object", "old_object")}
+    return {
+        side: {**body, "metadata": {**body["metadata"], field: value}}
+        for side, body in sides.items()
+        if isinstance(body, dict) and isinstance(body.get("metadata"), dict)
+    }

@@ -80,36 +80,29 @@ def apply(name: str, args: Iterable[Term], sort: str) -> Term:
 
 def conj(*terms: Term) -> Term:
     """Return the conjunction."""
-    parts_by_serial: dict[int, Term] = {}
-    for term in terms:
-        for part in term.args if term.op == "and" else (term,):
-            if part is FALSE:
-                return FALSE
-            if part is not TRUE:
-                parts_by_serial[part.serial] = part
-    for part in parts_by_serial.values():
-        if part.op == "not" and part.args[0].serial in parts_by_serial:
-            return FALSE
-    # Sorted, so that equal parts in another order are the same conjunction.
-    parts = tuple(parts_by_serial[key] for key in sorted(parts_by_serial))
-    return TRUE if not parts else parts[0] if len(parts) == 1 else _intern("and", parts, BOOL)
+    return _joined("and", terms, FALSE, TRUE)
 
 
 def disj(*terms: Term) -> Term:
     """Return the disjunction."""
+    return _joined("or", terms, TRUE, FALSE)
+
+
+def _joined(op: str, terms: Iterable[Term], deciding: Term, neutral: Term) -> Term:
+    """Return terms under one operator. One `deciding` part is the result of all, `neutral` parts do not matter."""
     parts_by_serial: dict[int, Term] = {}
     for term in terms:
-        for part in term.args if term.op == "or" else (term,):
-            if part is TRUE:
-                return TRUE
-            if part is not FALSE:
+        for part in term.args if term.op == op else (term,):
+            if part is deciding:
+                return deciding
+            if part is not neutral:
                 parts_by_serial[part.serial] = part
     for part in parts_by_serial.values():
         if part.op == "not" and part.args[0].serial in parts_by_serial:
-            return TRUE
-    # Sorted, as in `conj`.
+            return deciding
+    # Sorted, so that equal parts in another order are the same term.
     parts = tuple(parts_by_serial[key] for key in sorted(parts_by_serial))
-    return FALSE if not parts else parts[0] if len(parts) == 1 else _intern("or", parts, BOOL)
+    return neutral if not parts else parts[0] if len(parts) == 1 else _intern(op, parts, BOOL)
 
 
 def negated(term: Term) -> Term:
