@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from replay.admission.mutating.object_patcher import ObjectPatchers
-from replay.errors import ManifestError
+from replay.errors import ManifestError, reason_of
 from replay.json import JSON
 from replay.kube.admission_request import PhaseRequests
 from replay.kube.attributes import Missing
@@ -33,7 +33,9 @@ from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import GoPanicError, UndeterminedError
 from replay.kyverno.rules.webhook import RuleAnswer, RulePolicy, RuleWebhook, shown_rules
 from replay.kyverno.triggered import work_of_mutating, work_of_rules
-from replay.manifests.read.values import yaml_values
+from replay.manifests.go_type.decode import plain
+from replay.manifests.read.documents import Unreadable, split_documents
+from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
@@ -57,10 +59,18 @@ def _is_of_rules(obj: Mapping[str, Any], *kinds: str) -> bool:
 
 
 def _read(config: Path) -> list[dict[str, Any]]:
-    objects = yaml_values(config)
+    path = str(config)
+    try:
+        documents = list(split_documents(path, config.read_bytes()))
+        objects = [plain(read_yaml(document.data).node) for document in documents]
+    except OSError as error:
+        raise ManifestError(f"cannot be read: {reason_of(error)}", path=path) from error
+    except (Unreadable, YAMLSyntaxError) as error:
+        raise ManifestError(f"cannot be read: {' '.join(str(error).split())}", path=path) from error
+    objects = [obj for obj in objects if obj is not None]
     for obj in objects:
         if not isinstance(obj, dict) or not isinstance(as_map(obj.get("metadata")).get("name"), str):
-            raise ManifestError("has a document that is not an object with `metadata.name`", path=str(config))
+            raise ManifestError("has a document that is not an object with `metadata.name`", path=path)
     return objects
 
 

@@ -18,22 +18,13 @@ import yaml
 
 from replay.errors import SnapshotError, reason_of
 from replay.json import JSON, decode_json, with_doubles
+from replay.manifests.read.values import TextLoader
 from replay.on_demand import pl
 from replay.reconstruct.record.body import fault_of, revision
 
 _COMPRESSED = (".gz", ".zst")
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".yaml", ".yml")
 _LISTS = frozenset({"List", "Table"})
-
-
-class _Loader(yaml.CSafeLoader):
-    """YAML loader that keeps timestamps as text, because the API has no other form."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def decompressed(raw: bytes) -> bytes:
@@ -105,7 +96,7 @@ def _documents(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:
             yield from _json_lines(path, content)
         return
     try:
-        for document in yaml.load_all(content, _Loader):
+        for document in yaml.load_all(content, TextLoader):
             yield 1, with_doubles(document)
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)

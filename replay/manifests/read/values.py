@@ -1,28 +1,36 @@
-"""The documents of a file as plain values, where their positions do not matter: flags and settings of a server, configurations of plugins."""
+"""YAML files as plain values, where it is not the API server that reads them: flags and settings of a server, configurations of plugins, snapshots."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from replay.errors import ManifestError, reason_of
 from replay.json import JSON
-from replay.manifests.go_type.decode import plain
-from replay.manifests.read.documents import Unreadable, split_documents
-from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
+
+
+class TextLoader(yaml.CSafeLoader):
+    """YAML loader that keeps timestamps as text and makes text of all keys, because the API has no other form."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as in PyYAML
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """See `SafeConstructor`."""
+        return {str(key): value for key, value in super().construct_mapping(node, deep=deep).items()}
 
 
 def yaml_values(path: Path) -> list[JSON]:
-    """Return the documents of a YAML or JSON file that are not empty, as the API server reads them. Raises ManifestError."""
+    """Return the documents of a YAML or JSON file that are not empty. Raises ManifestError."""
     try:
-        documents = list(split_documents(str(path), path.read_bytes()))
-        values = [plain(read_yaml(each.data, each.line).node) for each in documents]
+        return [each for each in yaml.load_all(path.read_bytes(), TextLoader) if each is not None]
     except OSError as error:
         raise ManifestError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
-    except Unreadable as error:
-        raise ManifestError(error.reason, path=str(path), line=error.line) from error
-    except YAMLSyntaxError as error:
-        place = error.position
-        raise ManifestError(
-            f"is not valid YAML: {error}", path=str(path), line=place.line, column=place.column
-        ) from error
-    return [each for each in values if each is not None]
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        text = f"is not valid YAML: {' '.join(str(error).split())}"
+        raise ManifestError(text, path=str(path), line=mark.line + 1 if mark is not None else 0) from None
