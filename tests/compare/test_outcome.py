@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from replay.admission.decision import Decision, Denial, Undetermined, Verdict
+from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict
+from replay.compare.effect import mutation_causes, patch_shape
 from replay.compare.outcome import OutcomeKind, outcome_kind
 
 DENIAL = Denial("p", "b", 0, "no", "Invalid", 422)
@@ -37,3 +38,20 @@ ROWS = [
 @pytest.mark.parametrize(("current", "candidate", "expected"), [r[1:] for r in ROWS], ids=[r[0] for r in ROWS])
 def test_outcome_kind(current: Decision, candidate: Decision, expected: OutcomeKind) -> None:
     assert outcome_kind(current, candidate) is expected
+
+
+def mutated(policy: str, *paths: str) -> Mutated:
+    return Mutated(policy, "b", tuple({"op": "add", "path": path, "value": 1} for path in paths))
+
+
+def test_causes_are_what_differs_between_the_sets() -> None:
+    current = Decision(Verdict.ADMITTED, mutated=(mutated("same", "/a"), mutated("gone", "/b")))
+    candidate = Decision(
+        Verdict.ADMITTED, mutated=(mutated("same", "/a"), mutated("new", "/c/0/d", "/c/1/d"), mutated("new", "/e"))
+    )
+    assert mutation_causes(current, candidate) == (("new", ("add /c/*/d", "add /e")), ("gone", ("add /b",)))
+
+
+def test_patch_shape() -> None:
+    patch = [{"op": "add", "path": "/a/-"}, {"op": "add", "path": "/a/12"}, {"op": "remove", "path": "/b~1c"}]
+    assert patch_shape(patch) == ("add /a/*", "remove /b~1c")

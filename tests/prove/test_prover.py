@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from replay.cellib.version import NEWEST
 from replay.kube.admissionregistration import MatchResources, ParamRef, Rule
 from replay.kube.discovery import builtin_discovery
 from replay.prove.claim import Comparison, Proof
 from replay.prove.context import context_of
-from replay.prove.prover import UNBOUND, Prover, Settings
+from replay.prove.prover import ANY, UNBOUND, Prover, Settings, affordable_size
 from replay.prove.search.hunt import hunt
 from replay.prove.symbolic.solver import is_available
 from replay.prove.symbolic.text_language import combinations
@@ -286,3 +287,23 @@ def test_random_requests_refute_no_claim(prover: Prover, row: tuple[str, BoundPo
     found = hunt(context, 150, "another seed", thorough=True)
     assert not (result in {"same", "looser"} and found.stricter)
     assert not (result in {"same", "stricter"} and found.looser)
+
+
+LIST = "object.spec.l"
+
+
+@pytest.mark.parametrize(
+    ("policy", "size"),
+    [
+        (unit("object.spec.replicas <= 5"), ANY),
+        (unit(f"{LIST}.all(x, x > 1)"), 100_000),
+        (unit(f"{LIST}.all(x, {LIST}.all(y, x + y > 1))"), 100),
+        (unit("variables.both.all(x, x > 1)", variables={"both": f"{LIST} + {LIST}"}), 30_000),
+        (unit("variables.text != ''", variables={"text": f"{LIST}.join(',')"}), None),
+        (unit("authorizer.group('').resource('pods').check('create').allowed()"), ANY),
+        (unit(*["authorizer.group('').resource('pods').check('create').allowed()"] * 40), None),
+    ],
+    ids=["a number", "a list", "pairs", "a joined variable", "a grown variable", "a question", "many questions"],
+)
+def test_affordable_size(policy: BoundPolicy, size: int | None) -> None:
+    assert affordable_size([policy], [policy.compiled(NEWEST)]) == size

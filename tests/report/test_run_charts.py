@@ -8,7 +8,7 @@ from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import OutcomeKind
 from replay.compare.result import LogFacts, RunResult, SetFacts
 from replay.compare.summary import CellKey, Example, Gap, OutcomeFinding, Summary
-from replay.report.render.charts import draw
+from replay.report.render.charts import LONGEST, draw, short_labels
 from replay.report.run.report import MAX_ROWS, charts
 
 MINUTE = 60_000_000
@@ -77,3 +77,29 @@ def test_what_is_not_decided_adds_up() -> None:
     (chart,) = charts(result([(OPEN, "q", "b", 3), (OPEN, "r", "b", 4), (OPEN, "q", "b", 8)], 9))
     assert chart.series == {"q": (*(0.0,) * 3, *(1.0,) * 5, 2.0, 2.0), "r": (*(0.0,) * 4, *(1.0,) * 6)}
     assert chart.alternative == "2 in the first half of the log, 3 at its end; most by q."
+
+
+PREFIX = "company-platform-security-baseline-require"
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param(["team-label.static.k8s.io", "admin"], ["team-label", "admin"], id="short"),
+        pytest.param(
+            [f"{PREFIX}-memory-on-workloads.static.k8s.io", f"{PREFIX}-probe-on-workloads.static.k8s.io", "others"],
+            ["…memory…", "…probe…", "others"],
+            id="what long ones share",
+        ),
+        pytest.param(
+            [f"{PREFIX}-cpu-limits", f"{PREFIX}-cpu-limits-of-init"],
+            ["…limits", "…limits-of-init"],
+            id="one is the beginning of another",
+        ),
+        pytest.param(["a" * 20 + "b" * 20], ["a" * 15 + "…" + "b" * 14], id="one alone"),
+    ],
+)
+def test_labels_stay_apart(names: list[str], expected: list[str]) -> None:
+    assert short_labels(names) == expected
+    assert all(len(label) <= LONGEST for label in short_labels(names))

@@ -7,6 +7,8 @@ validating webhook, where it is not just that the request is allowed.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,3 +66,25 @@ def test_a_merge_with_a_key_twice_is_undetermined(tmp_path: Path) -> None:
     config.write_bytes(orjson.dumps({**policy, "spec": {"rules": [rule]}}))
     reason = "the patch has `team` twice in one map, as `+(team)` too"
     assert list(decide(config, _cases([0]), [])) == [{"id": "0", "undetermined": [reason]}]
+
+
+_CORPORA = Path(__file__).parents[4] / "shared"
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.skipif(not _CORPORA.joinpath("engines").is_dir(), reason="shared/engines is not there")
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cpol-deny-operators", "cpol-mutate-chain", "cpol-overrides", "cpol-jmespath"),
+        *("vpol-error", "vpol-exception", "vpol-resource-lib", "vpol-variables", "mpol-error", "mpol-two-mutations"),
+    ],
+)
+def test_set(name: str, tmp_path: Path) -> None:
+    """One recorded set of each kind, as a command decides it."""
+    replay = Path(sys.executable).with_name("replay")
+    scorer = _CORPORA / "tools" / "score_engine.py"
+    command = [sys.executable, str(scorer), str(_CORPORA / "engines"), "kyverno", str(replay), str(tmp_path)]
+    result = subprocess.run([*command, "--set", name], capture_output=True, text=True, check=False)
+    assert "wrong 0, undetermined 0" in result.stdout, json.dumps(result.stdout)

@@ -17,7 +17,7 @@ from replay.errors import ReplayError
 from replay.pipeline.forensic.mutations import mutations
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Focus, Options
-from replay.pipeline.project.focus import named_policies
+from replay.pipeline.project.focus import named_policies, resolve_policy_names
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.verify import verify
@@ -191,3 +191,41 @@ def test_changes_of_a_part_of_the_log_are_attributed(scenario: Scenario) -> None
     whole = mutations(scenario, Options(workers=1), silent).attributions
     part = mutations(scenario, Options(workers=1, focus=Focus(namespaces=("team-a",))), silent).attributions
     assert 0 < part.compared < whole.compared
+
+
+TEAM, OTHER, PDB, HOOK = "team-label.static.k8s.io", "cand-team-label.static.k8s.io", "pdb-sane", "pdb-sane.example.com"
+KNOWN = (TEAM, OTHER, PDB, HOOK)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        pytest.param(PDB, {PDB}, id="whole, though another begins so"),
+        pytest.param("team-label", {TEAM}, id="without the ending of static names"),
+        pytest.param("team-label…", {TEAM}, id="as a narrow terminal shows it"),
+        pytest.param("TEAM-L", {TEAM}, id="the begin"),
+        pytest.param("cand", {OTHER}, id="the begin of another"),
+        pytest.param("example", {HOOK}, id="any part"),
+        pytest.param("*team*", {TEAM, OTHER}, id="wildcards"),
+    ],
+)
+def test_a_part_that_one_name_has_is_enough(name: str, expected: set[str]) -> None:
+    assert resolve_policy_names(name, KNOWN) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "label",
+            "`label` is part of 2 names; did you mean `cand-team-label.static.k8s.io` or `team-label.static.k8s.io`?",
+        ),
+        ("pdb-sano", "the sets have no policy `pdb-sano`; did you mean `pdb-sane`"),
+        ("", "the sets have no policy ``"),
+        ("x*", "the sets have no policy `x*`"),
+    ],
+)
+def test_a_part_of_several_or_of_none_is_an_error(name: str, message: str) -> None:
+    with pytest.raises(ReplayError) as error:
+        resolve_policy_names(name, KNOWN)
+    assert str(error.value).startswith(f"--policy: {message}")
