@@ -131,8 +131,6 @@ class KeptWalks:
             self._file = _File([], [], [])
         self._entries = {entry.context: entry for entry in self._file.entries}
         self._validity: dict[int, _Validity] = {}
-        self._checked: dict[bytes, bool] = {}
-        """Whether a walk is still valid, by the digest of its inputs."""
         self._new: dict[bytes, _Entry] = {}
         self._traces: dict[Trace, int] = {}
         self._size = 0
@@ -218,13 +216,16 @@ class KeptWalks:
 
     def check(self) -> None:
         """Find now which walks are still valid, for a process that would only wait."""
-        for context in sorted(self._entries, key=self.place):
-            self._checked[context] = self._is_valid(self._entries[context])
+        _ = self._valid
+
+    @cached_property
+    def _valid(self) -> frozenset[bytes]:
+        """The walks to which the sets would give the same answers and decisions, by the digests of their inputs."""
+        # In this order each block of kept requests is read once.
+        ordered = sorted(self._file.entries, key=lambda entry: entry.notes[0][1:3] if entry.notes else ())
+        return frozenset(entry.context for entry in ordered if self._is_valid(entry))
 
     def _is_valid(self, entry: _Entry) -> bool:
-        """Return whether the sets would give a walk the same answers and decisions."""
-        if entry.context in self._checked:
-            return self._checked[entry.context]
         if not 0 <= entry.trace < len(self._file.traces):
             return False
         if entry.trace not in self._validity:
@@ -252,7 +253,7 @@ class KeptWalks:
         """Return the request of a note, or None if the file has none."""
         if not 0 <= note.block < len(self._file.blocks):
             return None
-        # One block is decoded at a time. Walks are read in the order of their blocks (`place`).
+        # One block is decoded at a time.
         if self._read[0] != note.block:
             self._read = note.block, rows_of(self._file.blocks[note.block])
         rows = self._read[1]
@@ -273,27 +274,23 @@ class KeptWalks:
             return False
         return is_alike or self._is_decided_alike(note)
 
-    def place(self, context: bytes) -> tuple[int, int]:
-        """Return the place of a walk's kept requests. In this order each block is read once."""
-        entry = self._entries.get(context)
-        return (entry.notes[0].block, entry.notes[0].number) if entry is not None and entry.notes else (-1, -1)
-
     def walk(self, context: bytes, identity: int, owners: Callable[[str], bytes]) -> ObjectWalk | None:
         """Return the saved walk of an object if it is still valid, None otherwise.
 
         `owners` returns the digest of an owner's differences.
         """
         entry = self._entries.get(context)
-        if entry is None or any(owners(uid) != differing for uid, differing in entry.owners.items()):
+        if entry is None or context not in self._valid:
             return None
-        if not self._is_valid(entry):
+        if any(owners(uid) != differing for uid, differing in entry.owners.items()):
             return None
         try:
             result = _RESULT.decode(entry.result)
         except msgspec.MsgspecError:
             return None
         # The walk is saved again, because the file of this run replaces the old one.
-        self._put(entry._replace(trace=self._number(self._file.traces[entry.trace].trace)))
+        trace = self._number(self._file.traces[entry.trace].trace)
+        self._put(_Entry(entry.context, trace, entry.owners, entry.since, entry.result, entry.notes))
         walked = WalkResult(consequences=result.consequences, owners=result.owners, refused=result.refused)
         return ObjectWalk(identity, entry.since, walked)
 
@@ -355,8 +352,7 @@ class WaveWalks:
         looked_up = sorted(objects.changes.items()), objects.namespaces and sorted(objects.namespaces)
         shared_context = digest(archive.environment, bool(context.owners), looked_up)
         self._contexts = {identity: self._context(key, shared_context) for identity, key in self._keys.items()}
-        ordered = sorted(self._contexts.items(), key=lambda item: archive.place(item[1]))
-        walks = (archive.walk(context, identity, self._owner) for identity, context in ordered)
+        walks = (archive.walk(context, identity, self._owner) for identity, context in self._contexts.items())
         self._walks = sorted((walk for walk in walks if walk is not None), key=self._place)
 
     @cached_property
