@@ -289,12 +289,15 @@ class _ObjectWalk:
         return any(are_alike(earlier.state, branch.state) for branch in self._branches)
 
     def _as_far_as_shown(self, step: WorldStep, branch: Branch, answer: ServerAnswer) -> ServerAnswer:
-        """Return an answer as certain as a log with gaps allows.
+        """Return an answer as certain as the log allows.
 
-        A missing line may have made two objects equal again, or have created an object that the candidate would refuse.
-        Only the answer to the request itself shows whether the log's object exists.
+        A creation without a name may have created what an apply creates, so that the apply updates it. In a log with
+        gaps, a missing line may have made two objects equal again, or have created an object that the candidate would
+        refuse. Only the answer to the request itself shows whether the log's object exists.
         """
         cause, logged = answer.result.cause, step.logged.cause
+        if answer.result.code == CREATED and step.record.verb == "patch" and self._may_be_created(step, branch):
+            answer = answer._replace(result=answer.result._replace(code=0, certain=False))
         if step.old_objects.trusted or (cause == Cause.DENIED and step.is_newly_denied):
             return answer
         if cause == logged:

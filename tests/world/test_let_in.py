@@ -84,6 +84,7 @@ OWNED = [
     }
 ]
 LACKS = [{"reason": "FieldValueRequired", "field": "spec.selector", "message": "Required value"}]
+APPLIED = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 LABELS = {"x": "y"}
 LABELLED = {"metadata": {"labels": {"x": "y"}}}
 NAMELESS = refused("create", "")
@@ -106,6 +107,11 @@ ROWS = [
         "a creation without a name may have created what a later request did not find",
         [NAMELESS, missed("patch")],
         [("succeeds", 201), ("unknown", 0)],
+    ),
+    Row(
+        "an apply updates what such a creation may have created, or creates it",
+        [NAMELESS, missed("patch"), by_admin("patch", 201, query="?fieldManager=me&force=true", body=APPLIED)],
+        [("succeeds", 201), ("unknown", 0), ("succeeds", 0)],
     ),
     Row(
         "a dry run of a creation creates nothing",
