@@ -52,7 +52,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path / "store"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def connection(directory: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """What `duckdb -init open.sql` gives in a store."""
     with duckdb.connect() as opened:
