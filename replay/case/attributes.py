@@ -85,7 +85,7 @@ class AttributesMaker:
             partial(value, request.missing, "object"),
             partial(old, request.missing, "oldObject"),
             partial(namespace_object, request.missing, "namespaceObject"),
-            _request_attributes(request),
+            tuple(each for each in request.missing if is_part(each.path, "request")),
         )
         validated = (
             self._stated(case, attributes) if request.validated_object is not UNSTATED else self._validated(attributes)
@@ -224,10 +224,6 @@ def partial(value: JSON, missing: tuple[Missing, ...], root: str, name: str = ""
         return Missing(name, missing_object.reason, missing_object.fix)
     holes = [Hole(_path(each.path, root), each.reason, each.fix) for each in missing if is_part(each.path, root)]
     return attribute(Known(value, Basis.RECORDED, tuple(holes)), name) if holes and value is not None else value
-
-
-def _request_attributes(request: CaseRequest) -> tuple[Missing, ...]:
-    return tuple(each for each in request.missing if is_part(each.path, "request"))
 
 
 def is_part(path: str, root: str) -> bool:

@@ -97,7 +97,7 @@ def set_custom_defaults(schema: Schema, value: JSON) -> JSON:
     """
     if isinstance(value, list) and schema.items is not None:
         items = [set_custom_defaults(schema.items, item) for item in value]
-        return value if _same(items, value) else items
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
     if not isinstance(value, dict):
         return value
     changed = {
@@ -111,10 +111,6 @@ def set_custom_defaults(schema: Schema, value: JSON) -> JSON:
         if inner is not part:
             changed[name] = inner
     return {**value, **changed} if changed else value
-
-
-def _same(one: list[JSON], other: list[JSON]) -> bool:
-    return all(a is b for a, b in zip(one, other, strict=True))
 
 
 WRITTEN_UNTIL = 33

@@ -328,7 +328,7 @@ class KyvernoBackend:
         """Return the answer with the denying policies, or with the policy that changed the object if there is only one."""
         failed = [each for each in answer.results if each.rule.status in (FAIL, ERROR)]
         if not answer.allowed:
-            denying = (each for each in failed if _denies(each.actions))
+            denying = (each for each in failed if (not each.actions or "Deny" in each.actions))
             return _refusal(answer, (self._name_of_cel(each.namespace, each.policy) for each in denying))
         changing = [] if not answer.patch else [each for each in answer.results if each not in failed]
         # If several policies changed the object, the patch cannot be divided among them.
@@ -339,10 +339,6 @@ class KyvernoBackend:
     def _name_of_cel(self, namespace: str, policy: str) -> str:
         key = f"{namespace}/{policy}".lstrip("/")
         return f"{self._kyverno.kinds[key]}/{key}"
-
-
-def _denies(actions: Sequence[str]) -> bool:
-    return not actions or "Deny" in actions
 
 
 def _with_unknown(answer: WebhookAnswer, unknown: Iterable[tuple[str, str]]) -> WebhookAnswer:

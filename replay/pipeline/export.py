@@ -132,7 +132,7 @@ class Exporter(Struct, frozen=True, dict=True):
         case = exported.case()
         self._check(exported, case)
         if minimise:
-            case = minimised(case, lambda each: self._is_same_decision(exported, each))
+            case = minimised(case, lambda each: not self._differences(exported, each))
         return exported, case
 
     def _with_object(self, exported: Exported) -> Exported:
@@ -175,9 +175,6 @@ class Exporter(Struct, frozen=True, dict=True):
 
     def _depends_on_redacted(self, exported: Exported) -> bool:
         return self.redact and exported.original.resource.resource == SECRETS
-
-    def _is_same_decision(self, exported: Exported, case: dict[str, JSON]) -> bool:
-        return not self._differences(exported, case)
 
     def _differences(self, exported: Exported, case: dict[str, JSON]) -> list[str]:
         case_read = self.read(exported, case)

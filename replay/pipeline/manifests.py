@@ -196,7 +196,7 @@ def set_files(scenario: Scenario) -> SetFiles | None:
 
     Raise ReplayError for unusable input.
     """
-    if _is_by_workspace(scenario):
+    if is_by_workspace((scenario.current, scenario.candidate, scenario.cluster)):
         return None
     if scenario.prune and not scenario.apply:
         raise ReplayError("--prune takes away what a bundle does not have: give the bundle with --apply")
@@ -301,10 +301,6 @@ def manifests_of(
         tuple(dict.fromkeys(hints)),
         path=scenario.current or next(iter(scenario.candidate_paths), Path()),
     )
-
-
-def _is_by_workspace(scenario: Scenario) -> bool:
-    return is_by_workspace((scenario.current, scenario.candidate, scenario.cluster))
 
 
 def _by_workspace(scenario: Scenario) -> Manifests:

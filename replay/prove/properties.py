@@ -104,7 +104,7 @@ def never_errors(prover: Prover, unit: BoundPolicy) -> Property:
         replace(unit, policy=replace(unit.policy, failure_policy=each, validations=boolean_checks))
         for each in (FailurePolicy.FAIL, FailurePolicy.IGNORE)
     )
-    proof = _prove(prover, one, other)
+    proof = prover.prove(Pair(one.policy.name, one, other))
     if proof.result is Comparison.SAME:
         return Property("never-errors", unit.policy.name, f"it never errors: {proof.text}", proof, is_warning=False)
     if proof.witnesses:
@@ -136,10 +136,6 @@ def _with_validations(unit: BoundPolicy, expression: str) -> BoundPolicy:
     """Return the policy with a single validation, and without audit annotations."""
     policy = replace(unit.policy, validations=(Validation(expression),), audit_annotations=())
     return replace(unit, policy=policy)
-
-
-def _prove(prover: Prover, one: BoundPolicy, other: BoundPolicy) -> Proof:
-    return prover.prove(Pair(one.policy.name, one, other))
 
 
 def _same(

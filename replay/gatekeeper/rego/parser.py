@@ -282,7 +282,7 @@ class _ModuleParser(TermParser):
         if self.kind in ("=", ":="):
             operator = self.next().kind
             right = self.expression()
-            if operator == ":=" and not _is_assignable(left):
+            if operator == ":=" and not isinstance(left, Var | ArrayTerm | ObjectTerm):
                 raise self.error(
                     "cannot assign to "
                     + ("call" if isinstance(left, (Call, Infix)) else "ref" if isinstance(left, Ref) else "term"),
@@ -351,7 +351,3 @@ def _illegal_default(term: Term) -> str | None:
             parts = [part for entry in term.entries for part in entry]
             return next(filter(None, map(_illegal_default, parts)), None)
     return None
-
-
-def _is_assignable(term: Term) -> bool:
-    return isinstance(term, Var | ArrayTerm | ObjectTerm)

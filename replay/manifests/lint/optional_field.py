@@ -69,18 +69,13 @@ def _optional_fields(schema: Schema, path: SchemaPath) -> Iterator[int]:
             continue
         is_there = (
             (end == 1 and name in _IDENTITY)
-            or _is_there(at, name)
+            or (name in at.required or name in at.always_written or name in at.with_default)
             or _is_defaulted(schema, path[:end])
             or _is_demanded(around, path[:end])
         )
         if not is_there:
             yield end
         at = field
-
-
-def _is_there(schema: Schema, name: str) -> bool:
-    """Return whether the schema says that the field is always present."""
-    return name in schema.required or name in schema.always_written or name in schema.with_default
 
 
 def _is_demanded(around: list[Schema], path: SchemaPath) -> bool:

@@ -359,7 +359,7 @@ class ListerReader:
         items = self._lister.list(found.kind, namespace or None)
         if isinstance(items, Missing):
             return items
-        kept = [item for item in items if labels.items() <= _labels(item).items()]
+        kept = [item for item in items if labels.items() <= as_map(_metadata_of(item).get("labels")).items()]
         return {"apiVersion": api_version, "kind": f"{found.kind.kind}List", "metadata": {}, "items": kept}
 
     def resource_of(self, api_version: str, kind: str) -> GroupVersionResource | Missing:
@@ -408,7 +408,3 @@ class OfflineReader(ListerReader):
 
 def _metadata_of(obj: JSON) -> dict[str, Any]:
     return as_map(as_map(obj).get("metadata"))
-
-
-def _labels(obj: JSON) -> dict[str, str]:
-    return as_map(_metadata_of(obj).get("labels"))
