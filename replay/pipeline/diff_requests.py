@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-import yaml
 from msgspec.structs import replace
 
 from replay.admission.decision import Verdict
@@ -27,13 +26,14 @@ from replay.compare.policy_pairs import (
     is_denied_by,
     paired,
 )
-from replay.errors import ReplayError, reason_of
+from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy
 from replay.kube.denial import without_webhook
 from replay.kube.discovery import builtin_discovery
 from replay.kube.engine_policy import ENGINES, engine_policies, engine_with, function_of, is_of_engine, policy_names
 from replay.manifests.engine_object import TwoSources, engine_documents
+from replay.manifests.read.values import yaml_values
 from replay.manifests.set_loader import load_manifest_set
 from replay.pipeline.options import Options
 from replay.pipeline.plugin import engine_cases
@@ -115,12 +115,7 @@ def _policies(manifests: ManifestSet) -> tuple[str, ...]:
 
 def _read(path: Path, old: Sequence[str], new: Sequence[str]) -> list[PolicyPair]:
     """Return the pairs of a file: a list of `{old, new}`, each a name or a list of names."""
-    try:
-        entries = yaml.safe_load(path.read_text("utf-8"))
-    except OSError as error:
-        raise ReplayError(f"the pairs cannot be read: {reason_of(error)}", path=str(path)) from None
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ReplayError(f"cannot be read: {' '.join(str(error).split())}", path=str(path)) from None
+    entries = next(iter(yaml_values(path)), None)
     if not isinstance(entries, list):
         raise ReplayError("is not a list of pairs: write `- {old: NAME, new: NAME}`", path=str(path))
     return [_pair(each, index, path, old, new) for index, each in enumerate(entries)]
