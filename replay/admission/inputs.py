@@ -118,9 +118,10 @@ class Inputs:
                 self._partial[name] = plain
         self.is_partial = bool(self._partial)
         """A flag that an object is only partly known."""
-        self._missing = {name: value.parts for name, value in self._partial.items()}
+        self._missing: dict[str, tuple[tuple[FieldPath, Missing], ...]] = {}
         self._places = _NOWHERE
         if self._partial:
+            self._missing = {name: value.parts for name, value in self._partial.items()}
             missing = self._missing.items()
             self._places = frozenset([place_of(name, part) for name, parts in missing for part, _ in parts])
         self._activations: dict[tuple[bool, frozenset[Place]], Activation] = {}

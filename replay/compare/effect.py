@@ -31,8 +31,6 @@ class MutationConsequence(NamedTuple):
 def chains(outcome: Outcome) -> Iterator[tuple[MutationConsequence, str]]:
     """Yield the chains of one request, one for each denying policy, with the message of its denial."""
     candidate = outcome.candidate
-    if not candidate.caused_by_mutation and not candidate.healed_by_mutation:
-        return
     mutators = tuple(policy for policy, _ in mutation_causes(outcome.current, candidate))
     for effect, denials in ((CAUSED, candidate.caused_by_mutation), (HEALED, candidate.healed_by_mutation)):
         # Built in reverse, so that the first denial of each policy stays.

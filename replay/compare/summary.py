@@ -367,7 +367,8 @@ def finding(outcome: Outcome) -> OutcomeFinding:
         messages=messages,
         patch=patch,
     )
-    return OutcomeFinding(key, example, tuple(chains(outcome)), also_mutated)
+    has_chains = outcome.candidate.caused_by_mutation or outcome.candidate.healed_by_mutation
+    return OutcomeFinding(key, example, tuple(chains(outcome)) if has_chains else (), also_mutated)
 
 
 def _home(outcome: Outcome) -> str:

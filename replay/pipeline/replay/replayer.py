@@ -26,7 +26,7 @@ from replay.kcp.binding import NO_WORKSPACE, DecidedIn
 from replay.kube.attributes import Basis, Operation
 from replay.kube.gvk import ObjectRef
 from replay.kube.lister import Lister
-from replay.kube.redact import SECRETS, Redactor
+from replay.kube.redact import SECRETS
 from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
@@ -263,14 +263,13 @@ class Replayer(Struct, frozen=True, dict=True):
         record = request.record
         if request.reached is Reached.FAILED_BEFORE or record.response_kind == REVIEW:
             return  # a review has no decisions of policies
-        redactor = redactor_of(request, redact=self.redact)
         outcomes.fidelity.record(
             record.seq,
             record.audit_id,
             observe(record),
             decision,
             self.policies,
-            redactor.text,
+            lambda text: redactor_of(request, redact=self.redact).text(text),
             in_any_order=bool(record.workspace),
         )
 
@@ -287,7 +286,6 @@ class Replayer(Struct, frozen=True, dict=True):
         `alike` replaces that of this replayer.
         """
         record, attributes = request.record, request.attributes
-        redactor = redactor_of(request, redact=self.redact)
         if request.reached is Reached.FAILED_BEFORE:
             outcomes.summary.not_reached[request.reached_reason] += 1
         # Only the comparison of both sets, and not that with the log, may take over what the log shows.
@@ -297,7 +295,7 @@ class Replayer(Struct, frozen=True, dict=True):
             current, candidate = with_logged_denial(record, decisions, alike)
         if record.seq in self.gate.refused:
             candidate = REFUSED_BY_AUTHORIZERS
-        outcome = self._outcome(request, current, candidate, redactor)
+        outcome = self._outcome(request, current, candidate)
         place = LogPosition(record.seq, request.item)
         outcomes.summary.count(outcome)
         if outcome.outcome is not OutcomeKind.UNCHANGED:
@@ -306,6 +304,7 @@ class Replayer(Struct, frozen=True, dict=True):
             if outcome.outcome in MUTATIONS:
                 key = pending.finding.key
                 group = (key.outcome, key.policies, key.shapes)
+                redactor = redactor_of(request, redact=self.redact)
                 outcomes.summary.changes.offer(group, outcome, request.before_mutation, redactor)
         if outcome.outcome in STORING:
             ends = self.ends(request, outcome.outcome, (current, candidate))
@@ -355,15 +354,15 @@ class Replayer(Struct, frozen=True, dict=True):
         decisions = self.mutate(request, self.cluster.at(request.record))
         return [_up_to_mutation(decision, self.mutating_policies) for decision in decisions]
 
-    def _outcome(self, request: ReplayRequest, current: Decision, candidate: Decision, redactor: Redactor) -> Outcome:
+    def _outcome(self, request: ReplayRequest, current: Decision, candidate: Decision) -> Outcome:
         record, attributes = request.record, request.attributes
         # Policies are not evaluated for a request that the authorizers deny.
         kind = OutcomeKind.UNCHANGED if candidate is REFUSED_BY_AUTHORIZERS else outcome_kind(current, candidate)
         is_found = kind is not OutcomeKind.UNCHANGED
         # Redaction takes time, so decisions that are not shown are left as they are.
         is_told = self.with_lines or is_found or current.webhooks or candidate.webhooks
-        if is_told or current.patch != candidate.patch or redactor.resource == SECRETS:
-            current, candidate = redacted_decisions(redactor, current, candidate)
+        if is_told or current.patch != candidate.patch or attributes.resource.resource == SECRETS:
+            current, candidate = redacted_decisions(redactor_of(request, redact=self.redact), current, candidate)
         return Outcome(
             seq=record.seq,
             item=request.item,

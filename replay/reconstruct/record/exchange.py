@@ -69,8 +69,9 @@ class Exchange:
         kind = known.subresources.get(record.subresource) if record.subresource and known is not None else None
         # Subresources such as `status` have the kind of their parent.
         self.kind = kind or (self.parent_kind if self.concerns_parent else None)
-        # Only a deletion can ask for a dry run in its body, so that no other body is decoded for this.
-        may_be_dry_run = "dryRun" in record.request_uri or record.verb in _DELETIONS
+        # Only a deletion can ask for a dry run in its body. Hardly any does, so that no body is decoded for this.
+        is_asked_in_body = record.verb in _DELETIONS and "dryRun" in (record.request_object or "")
+        may_be_dry_run = is_asked_in_body or "dryRun" in record.request_uri
         self.dry_run = may_be_dry_run and is_dry_run(record.request_uri, record.verb, self.request)
         self.has_query = not record.user.missing
         self.shape = self.response.shape(self.kind) if self.succeeded else BodyShape.ABSENT
