@@ -15,14 +15,14 @@ from replay.cellib.version import NEWEST
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MutatingWebhookConfiguration
-from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
+from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
 from replay.kube.engine_policy import engine_policies
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.manifests.set_loader import load_manifest_set
 from replay.pipeline.replay.distinct_set import only_named, without_shared_webhooks
+from tests.support.creation import creation_of_config_map
 
 TEMPLATE = """\
 apiVersion: templates.gatekeeper.sh/v1
@@ -86,17 +86,7 @@ def _load(directory: Path, *documents: str) -> ManifestSet:
 
 
 def _attributes(value: Any) -> Attributes:
-    return Attributes(
-        operation=Operation.CREATE,
-        kind=GroupVersionKind("", "v1", "ConfigMap"),
-        resource=GroupVersionResource("", "v1", "configmaps"),
-        subresource="",
-        namespace="team-a",
-        name="c",
-        user_info=UserInfo("jane"),
-        object=value,
-        namespace_object=NAMESPACE,
-    )
+    return creation_of_config_map(value, namespace="team-a", name="c", namespace_object=NAMESPACE)
 
 
 def _config_map(labels: JSON, data: JSON = None) -> JSON:

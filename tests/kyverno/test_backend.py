@@ -15,15 +15,16 @@ from replay.cellib.version import NEWEST
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
+from replay.kube.attributes import Missing, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.engine_policy import engine_policies
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.kyverno.looked_up import RuleText
 from replay.manifests.set_loader import load_manifest_set
 from replay.pipeline.replay.distinct_set import only_named, without_shared_webhooks
+from tests.support.creation import creation_of_config_map
 
 TEAM = """\
 apiVersion: kyverno.io/v1
@@ -110,16 +111,8 @@ def _decide(
     lister: ObjectLister | None = None,
 ) -> Decision:
     chain = Chain([ManifestSet(), manifests], NEWEST, builtin_discovery(), Schemas([]))
-    attributes = Attributes(
-        operation=Operation.CREATE,
-        kind=GroupVersionKind("", "v1", "ConfigMap"),
-        resource=GroupVersionResource("", "v1", "configmaps"),
-        subresource="",
-        namespace="team-a",
-        name="c",
-        user_info=UserInfo(user, groups=groups),
-        object=value,
-        namespace_object=NAMESPACE,
+    attributes = creation_of_config_map(
+        value, namespace="team-a", name="c", user_info=UserInfo(user, groups=groups), namespace_object=NAMESPACE
     )
     return chain.decide(attributes, attributes, lister or ObjectLister([NAMESPACE]))[1]
 

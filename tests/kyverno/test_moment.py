@@ -13,12 +13,11 @@ from replay.admission.decision import Verdict
 from replay.cellib.version import NEWEST
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.manifests.set_loader import load_manifest_set
+from tests.support.creation import creation_of_config_map
 
 _NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
 _CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "shop"}}
@@ -67,17 +66,7 @@ def _decided(policy: JSON, lister: ObjectLister, folder: Path) -> Any:
     (folder / "kyverno" / "p.json").write_text(json.dumps(policy))
     manifests = load_manifest_set(folder, version=NEWEST)
     chain = Chain([ManifestSet(), manifests], NEWEST, builtin_discovery(), Schemas([]))
-    attributes = Attributes(
-        operation=Operation.CREATE,
-        kind=GroupVersionKind("", "v1", "ConfigMap"),
-        resource=GroupVersionResource("", "v1", "configmaps"),
-        subresource="",
-        namespace="shop",
-        name="c",
-        user_info=UserInfo("ann"),
-        object=_CONFIG_MAP,
-        namespace_object=_NAMESPACE,
-    )
+    attributes = creation_of_config_map(_CONFIG_MAP, name="c", namespace_object=_NAMESPACE)
     decision = chain.decide(attributes, attributes, lister)[1]
     return decision.verdict, [each.reason for each in decision.undetermined]
 

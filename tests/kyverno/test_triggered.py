@@ -14,26 +14,14 @@ from replay.admission.webhook.answer import check_engines
 from replay.cellib.version import NEWEST
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
+from replay.kube.attributes import Missing, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.manifests.set_loader import load_manifest_set
+from tests.kyverno.test_backend import TEAM
+from tests.support.creation import creation_of_config_map
 
-TEAM = """\
-apiVersion: kyverno.io/v1
-kind: ClusterPolicy
-metadata: {name: labels}
-spec:
-  rules:
-  - name: team
-    match: {any: [{resources: {kinds: [ConfigMap]}}]}
-    validate:
-      failureAction: Enforce
-      message: the label `team` is missing
-      pattern: {metadata: {labels: {team: '?*'}}}
-"""
 LATER = """\
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -113,17 +101,7 @@ spec:
 
 
 CONFIG_MAP: JSON = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team-a"}}
-REQUEST = Attributes(
-    operation=Operation.CREATE,
-    kind=GroupVersionKind("", "v1", "ConfigMap"),
-    resource=GroupVersionResource("", "v1", "configmaps"),
-    subresource="",
-    namespace="team-a",
-    name="c",
-    user_info=UserInfo("jane"),
-    object=CONFIG_MAP,
-    namespace_object=NAMESPACE,
-)
+REQUEST = creation_of_config_map(CONFIG_MAP, namespace="team-a", name="c", namespace_object=NAMESPACE)
 
 
 def _in_part(name: str) -> PartialObject:

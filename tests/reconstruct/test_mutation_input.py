@@ -111,7 +111,6 @@ def test_an_update_that_creates_is_its_body(pod_record: Record) -> None:
 
 OLD = config_map({"a": "1"}, "5")
 PATCH = {"metadata": {"labels": {"b": "2"}}}
-AS_ASKED = config_map({"a": "1", "b": "2"}, "5")
 
 
 @pytest.mark.parametrize(
