@@ -14,6 +14,7 @@ from replay.admission.decision import Denial
 from replay.audit.event import CREATED, RequestRecord
 from replay.audit.place import LogPosition
 from replay.errors import UNFORESEEN
+from replay.kube.gvk import GroupResource
 from replay.kube.lister import ObjectKey
 from replay.kube.rbac_authorizer import RBACAuthorizers
 from replay.reconstruct import reconstructor
@@ -189,7 +190,10 @@ class _ObjectWalk:
         )
         self._unnamed = walker.context.unnamed_creations.get((record.api_group, record.resource, record.namespace), ())
         """Newly allowed creations without a name, one of which may have created the object."""
-        self._is_origin_seen = steps[0].old_objects.trusted or not self._existence.exists_now
+        resource = GroupResource(record.api_group, record.resource)
+        self._is_trusted = walker.reconstructor.trust.is_trusted(resource)
+        """A flag that the log has no gaps here. It is known without the history, which many walks do not need."""
+        self._is_origin_seen = self._is_trusted or not self._existence.exists_now
         """A flag that the log shows the creation of the log's object, if the object exists."""
         self._is_lookup = (record.api_group, record.resource) in walker.context.kinds
         self._pods = ControllerPods(steps, walker.judge, walker.request_adapter) if creates_pods(record) else None
@@ -247,7 +251,7 @@ class _ObjectWalk:
         if step.stores and result.cause == Cause.SUCCEEDS:
             self._version.write(record.seq, record.response_uid if step.is_creation else None)
         self._drop_impossible_creations(step)
-        if not step.old_objects.trusted:
+        if not self._is_trusted:
             is_created = step.is_creation and step.exchange.succeeded
             self._is_origin_seen = is_created or (self._is_origin_seen and step.existed_before)
         self._record_end(step, result, [answer for answer, _ in answers])
@@ -298,7 +302,7 @@ class _ObjectWalk:
         cause, logged = answer.result.cause, step.logged.cause
         if answer.result.code == CREATED and step.record.verb == "patch" and self._may_be_created(step, branch):
             answer = answer._replace(result=answer.result._replace(code=0, certain=False))
-        if step.old_objects.trusted or (cause == Cause.DENIED and step.is_newly_denied):
+        if self._is_trusted or (cause == Cause.DENIED and step.is_newly_denied):
             return answer
         if cause == logged:
             is_there = branch.state is None and not step.is_creation and step.existed_before
