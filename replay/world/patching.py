@@ -9,7 +9,7 @@ from replay.kube.attributes import Basis, Missing
 from replay.kube.schema import Schemas
 from replay.reconstruct.mutation_input import patched
 from replay.reconstruct.patch.body import UnappliedPatchError, UnfittingPatchError, touched
-from replay.reconstruct.patch.result import after_patch, is_strategic, may_be_either, shown_form
+from replay.reconstruct.patch.result import after_patch, may_be_either, shown_form
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, replaced
 from replay.world.state import INSIGNIFICANT_FIELDS
@@ -54,11 +54,10 @@ def is_strategic_patch(exchange: Exchange, old: Callable[[], Known | Missing]) -
     """Return whether a map patch is a strategic merge patch, as far as its effect in the log tells."""
     if not exchange.succeeded or exchange.record.verb != "patch" or not may_be_either(exchange):
         return None
-    after, live = exchange.response.json, old()
-    if not isinstance(after, dict) or isinstance(live, Missing) or live.value is None:
+    live = old()
+    if isinstance(live, Missing) or live.value is None:
         return None
-    told = is_strategic(exchange, live.value, after, (*INSIGNIFICANT_FIELDS, *(hole.path for hole in live.holes)))
-    return told if told is not None else shown_form(exchange, live.value)
+    return shown_form(exchange, live.value, (*INSIGNIFICANT_FIELDS, *(hole.path for hole in live.holes)))
 
 
 def _is_in_list(path: FieldPath) -> bool:

@@ -6,7 +6,8 @@ resource can only be a merge patch. In other cases the form does not matter as l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 
 from replay.json import JSON, FieldPath
@@ -63,26 +64,10 @@ def may_be_either(exchange: Exchange) -> bool:
     return isinstance(patch, dict) and is_ambiguous(patch) and not has_directive(patch)
 
 
-def is_strategic(exchange: Exchange, old: JSON, after: JSON, ignored: Iterable[FieldPath]) -> bool | None:
-    """Return which form of a map patch leads from one object to another, or None if both or neither do.
-
-    Also None if the form does not matter (`may_be_either`).
-    """
-    if not may_be_either(exchange):
-        return None
-    forms = []
-    for strategic in (True, False):
-        try:
-            result = after_patch(exchange, old, strategic=strategic)
-        except UnappliedPatchError:
-            continue
-        if agrees(result, after, ignored):
-            forms.append(strategic)
-    return forms[0] if len(forms) == 1 else None
-
-
-def shown_form(exchange: Exchange, old: JSON) -> bool | None:
+def shown_form(exchange: Exchange, old: JSON, ignored: Sequence[FieldPath] | None = None) -> bool | None:
     """Return whether a map patch is a strategic merge patch, as far as its answer shows, or None if it does not.
+
+    With `ignored`, a form is also shown if it alone leads from the old object to the answer outside these paths.
 
     Mutation may have changed the object after the patch. So only places count where the forms differ. The answer shows
     a form if it has this form's value in at least one of these places, and the other form's value in none.
@@ -90,15 +75,19 @@ def shown_form(exchange: Exchange, old: JSON) -> bool | None:
     answer = exchange.response.json
     if not exchange.succeeded or not isinstance(answer, dict) or not may_be_either(exchange):
         return None
-    try:
-        strategic = after_patch(exchange, old, strategic=True)
-    except UnappliedPatchError:
+    results: dict[bool, JSON] = {}
+    for strategic in (True, False):
+        with suppress(UnappliedPatchError):
+            results[strategic] = after_patch(exchange, old, strategic=strategic)
+    if ignored is not None:
+        leading = [strategic for strategic, result in results.items() if agrees(result, answer, ignored)]
+        if len(leading) == 1:
+            return leading[0]
+    if True not in results:
         return None
-    try:
-        merged = after_patch(exchange, old, strategic=False)
-    except UnappliedPatchError:
+    if False not in results:
         return True  # the server would have refused a merge patch
-    shown = set(_shows_strategic_form(strategic, merged, answer))
+    shown = set(_shows_strategic_form(results[True], results[False], answer))
     return shown.pop() if len(shown) == 1 else None
 
 
