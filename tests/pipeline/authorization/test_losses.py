@@ -293,3 +293,54 @@ def check(tmp_path: Path, seed: int, loss: str) -> None:
     if loss in EXACT:
         assert found.keys() == server.truth.keys()
         assert set(found.values()) != {AuthorizationVerdict.UNKNOWN.value}
+
+
+@pytest.mark.parametrize("is_made_again", [False, True], ids=["a deletion", "a creation"])
+def test_a_write_that_only_its_neighbours_tell_of(tmp_path: Path, *, is_made_again: bool) -> None:
+    """The log lacks a deletion that only the snapshot tells of, or a creation that only an update tells of."""
+    server = Server(Random(0))
+    subjects = [{"kind": "User", "apiGroup": RBAC, "name": user} for user in USERS]
+    server.put("ClusterRole", "", "x")["rules"] = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]
+    server.put("ClusterRoleBinding", "", "constant")["subjects"] = []  # the snapshot holds objects of the kind
+    binding = server.put("ClusterRoleBinding", "", "x")
+    binding.update(subjects=subjects, roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": "x"})
+    path, key = f"/apis/{RBAC}/v1/clusterrolebindings/x", ("ClusterRoleBinding", "", "x")
+    ref = {"apiGroup": RBAC, "apiVersion": "v1", "resource": "clusterrolebindings", "name": "x"}
+
+    def write(verb: str, obj: Any) -> None:
+        server.time += timedelta(seconds=60)
+        server.event(verb, path, ref, 200, None if verb == "delete" else obj, obj)
+
+    server.time = BEGIN
+    binding = server.objects[key] = {
+        **binding,
+        "metadata": {**binding["metadata"], "resourceVersion": str(server.stamp())},
+    }
+    write("update", binding)
+    if is_made_again:
+        status = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Success",
+            "details": {"uid": binding["metadata"]["uid"]},
+        }
+        write("delete", status)
+    else:
+        del server.objects[key]
+    server.time += timedelta(seconds=60)
+    if is_made_again:  # the creation is lost
+        server.objects[key] = binding = {
+            **binding,
+            "metadata": {**binding["metadata"], "uid": "uid-new", "resourceVersion": str(server.stamp())},
+        }
+    server.ask()
+    if is_made_again:
+        write("update", {**binding, "metadata": {**binding["metadata"], "resourceVersion": str(server.stamp())}})
+        server.objects[key] = server.events[-1]["responseObject"]
+    server.put("ClusterRole", "", "newest")
+    (asked,) = server.truth
+    found = decisions(tmp_path, server, [server.events])
+    assert (found, server.truth[asked]) == (
+        {asked: AuthorizationVerdict.UNKNOWN.value},
+        "allow" if is_made_again else "forbid",
+    )
