@@ -69,8 +69,9 @@ def decide(of: ValidatingAdmissionPolicy, bound: ValidatingAdmissionPolicyBindin
     return ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(request, Nothing())[0]
 
 
-def undetermined(missing: Missing, bound: str = "b") -> Undetermined:
-    return Undetermined("p", bound, f"`{missing.path}` is not known: {missing.reason}", missing.path, missing.fix)
+def undetermined(missing: Missing, bound: str = "b", *, only_tells: bool = False) -> Undetermined:
+    reason = f"`{missing.path}` is not known: {missing.reason}"
+    return Undetermined("p", bound, reason, missing.path, missing.fix, only_tells)
 
 
 ADMITTED = Decision(Verdict.ADMITTED)
@@ -117,7 +118,7 @@ CONDITION = (MatchCondition("c", OBJECT_NAME),)
             Decision(
                 Verdict.UNDETERMINED,
                 warnings=("Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': no",),
-                undetermined=(undetermined(NO_BODY),),
+                undetermined=(undetermined(NO_BODY, only_tells=True),),
             ),
         ),
         (
@@ -125,7 +126,7 @@ CONDITION = (MatchCondition("c", OBJECT_NAME),)
             policy(OBJECT_NAME),
             binding("Warn"),
             HIDES,
-            UNKNOWN_OBJECT,
+            Decision(Verdict.UNDETERMINED, undetermined=(undetermined(NO_BODY, only_tells=True),)),
         ),
         (
             "a match condition is false for certain",
