@@ -221,16 +221,18 @@ def has_mount(container: JSON) -> bool:
     return False
 
 
-def with_token(spec: JSON, existing: str | None, name: str) -> dict[str, JSON]:
+def with_token(spec: JSON, name: str) -> dict[str, JSON]:
     """Return the changed fields of a pod's spec: the token is mounted in each container without a mount there.
 
-    `existing` is the name of the spec's token volume. Without one, a volume with `name` is added if a mount is.
+    If the spec has no token volume, one with `name` is added. Volumes are not looked at if no container lacks a mount.
     """
     fields: dict[str, JSON] = {}
+    existing: str | None = None
     for field in CONTAINERS:
         containers = spec.get(field) or ()
         for index, container in enumerate(containers):
             if not has_mount(container):
+                existing = token_volume_name(spec) if not fields else existing
                 mount = {"name": existing or name, "readOnly": True, "mountPath": MOUNT_PATH}
                 own = fields.setdefault(field, list(containers))
                 own[index] = {**container, "volumeMounts": [*(container.get("volumeMounts") or ()), mount]}

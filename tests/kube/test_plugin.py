@@ -113,7 +113,7 @@ _VOLUME = {"name": "t", "projected": token_source()}
 )
 def test_the_token_of_a_pod(spec: Any, fields: Any) -> None:
     given = copy.deepcopy(spec)
-    assert with_token(given, token_volume_name(given), "t") == fields
+    assert with_token(given, "t") == fields
     assert given == spec
 
 

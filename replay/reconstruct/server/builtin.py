@@ -307,9 +307,8 @@ def _with_token(pod: Known, shown: JSON) -> Known:
     The volume's name ends in random letters, which the response shows.
     """
     spec = pod.value.get("spec") or {}
-    own = token_volume_name(spec)
-    name = own or token_volume_name((shown or {}).get("spec")) or VOLUME_PREFIX
-    fields = with_token(spec, own, name)
+    name = token_volume_name(spec) or token_volume_name((shown or {}).get("spec")) or VOLUME_PREFIX
+    fields = with_token(spec, name)
     pod = pod.with_fields(("spec",), fields)
     return pod if name != VOLUME_PREFIX else pod.with_holes(_name_holes(spec, fields))
 

@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from replay.admission.builtin.plugin import Plugin, PluginCluster
+from replay.admission.builtin.pod.service_account import ServiceAccount
 from replay.admission.builtin.resource_quota.plugin import ResourceQuota
 from replay.admission.builtin.run import PluginResult, ask
 from replay.case.plugin import PluginConfig, PluginWorld, configured_plugin, read_config
@@ -23,6 +24,7 @@ from replay.kube.admission_request import attributes_of
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
+from replay.kube.plugin import MOUNT_PATH
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 from tests.admission.builtin.test_corpus import CONFIGS, SHARED
 
@@ -138,4 +140,40 @@ def test_a_quota_of_a_number_of_objects_reads_none_of_an_update(name: str, is_kn
         Operation.UPDATE, kind, resource, "", "n", "s", UserInfo("jane"), object=new, old_object=old
     )
     found = ask(ResourceQuota.configured(None, {}), attributes, world.cluster)
+    assert (found.unknown is None) is is_known
+
+
+@pytest.mark.parametrize(
+    ("mounts", "is_known"),
+    [
+        pytest.param([{"name": "own", "mountPath": MOUNT_PATH}], True, id="each container has a mount"),
+        pytest.param([], False, id="a container lacks the mount"),
+    ],
+)
+def test_the_service_account_reads_volumes_only_to_mount_the_token(mounts: Any, is_known: bool) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": "n"}}
+    world = PluginWorld(PluginConfig("ServiceAccount"), [account])
+    world.mention("n")
+    name = Missing("object.spec.volumes[0].name", UNKNOWN)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "n"},
+        "spec": {
+            "serviceAccountName": "a",
+            "containers": [{"name": "c", "volumeMounts": mounts}],
+            "volumes": [{"name": name}],
+        },
+    }
+    attributes = Attributes(
+        Operation.CREATE,
+        GroupVersionKind("", "v1", "Pod"),
+        GroupVersionResource("", "v1", "pods"),
+        "",
+        "n",
+        "p",
+        UserInfo("jane"),
+        object=PartialObject(pod, (name,)),
+    )
+    found = ask(ServiceAccount.configured(None, {}), attributes, world.cluster)
     assert (found.unknown is None) is is_known

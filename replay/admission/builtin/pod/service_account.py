@@ -16,7 +16,6 @@ from replay.kube.plugin import (
     MIRROR,
     SERVICE_ACCOUNT,
     VOLUME_PREFIX,
-    token_volume_name,
     with_account,
     with_token,
 )
@@ -155,7 +154,7 @@ class ServiceAccount(Plugin):
         if account is None:
             return review.forbidden(_not_found(review, spec["serviceAccountName"]))
         if _mounts_token(account, spec):
-            spec.update(with_token(spec, token_volume_name(spec), VOLUME_PREFIX + _SUFFIX))
+            spec.update(with_token(spec, VOLUME_PREFIX + _SUFFIX))
         if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
             spec["imagePullSecrets"] = [
                 {"name": each["name"]} if each.get("name") else {} for each in account["imagePullSecrets"]
