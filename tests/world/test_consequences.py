@@ -178,6 +178,8 @@ class Row(NamedTuple):
     reverse: bool = False
     message: str = "'no'"
     """The expression of the message with which the policy refuses."""
+    both: bool = False
+    """Whether the log's set has the policy that denies too, without the mutation."""
 
 
 CREATE, UPDATE, DELETE = Request("create", code=201), Request("update"), Request("delete")
@@ -523,9 +525,12 @@ def replayed(row: Row, directory: Path, *, alike: bool = False) -> tuple[RunResu
     log, outcomes, cluster = directory / "audit.jsonl", directory / "outcomes.jsonl", directory / "cluster.json"
     log.write_bytes(b"\n".join(request.event(number) for number, request in enumerate(row.requests)))
     cluster.write_bytes(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER}))
-    rules, nothing = manifests(directory / "rules", row.mutation, row.message), directory / "nothing"
-    (nothing / "vap").mkdir(parents=True)
-    sets = (rules, rules) if alike else (rules, nothing) if row.reverse else (nothing, rules)
+    rules, other = manifests(directory / "rules", row.mutation, row.message), directory / "other"
+    if row.both:
+        manifests(other, "", row.message)
+    else:
+        (other / "vap").mkdir(parents=True)
+    sets = (rules, rules) if alike else (rules, other) if row.reverse else (other, rules)
     scenario = Scenario((str(log),), current=sets[0], candidate=sets[1], cluster=cluster)
     result = run(scenario, Options(outcomes=outcomes, workers=1), lambda _what, _done, _total: None)
     found = []

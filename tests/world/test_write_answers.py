@@ -169,6 +169,13 @@ ROWS = [
         mutation=NO_LABEL,
     ),
     Row(
+        "a creation that both sets deny is made invalid before the policy of the candidate refuses it",
+        [refused("configmaps", body("ConfigMap", labels=BAD)), refused("secrets", body("Secret", labels=BAD))],
+        [("invalid", None), ("denied", None)],
+        mutation="object.kind == 'Secret' ? [] : [JSONPatch{op: 'add', path: '/metadata/labels/a~0b', value: 'c'}]",
+        both=True,
+    ),
+    Row(
         "pods keep their containers, and all of their spec but images",
         [
             refused("pods", pod("c")),

@@ -48,7 +48,7 @@ ADMITTED = Decision(Verdict.ADMITTED)
 UNREAD: Mapping[str, Basis | None] = dict.fromkeys(("object", "oldObject", "namespaceObject"), Basis.UNREAD)
 _OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deletecollection": Operation.DELETE}
 
-STORING = frozenset({OutcomeKind.NEWLY_DENIED, OutcomeKind.NEWLY_ADMITTED, OutcomeKind.UNDETERMINED, *MUTATIONS})
+_STORING = frozenset({OutcomeKind.NEWLY_DENIED, OutcomeKind.NEWLY_ADMITTED, OutcomeKind.UNDETERMINED, *MUTATIONS})
 """The outcomes after which the candidate's API server may store something else."""
 
 WorkspacesOf = Callable[[RequestRecord], DecidedIn]
@@ -306,12 +306,26 @@ class Replayer(Struct, frozen=True, dict=True):
                 group = (key.outcome, key.policies, key.shapes)
                 redactor = redactor_of(request, redact=self.redact)
                 outcomes.summary.changes.offer(group, outcome, request.before_mutation, redactor)
-        if outcome.outcome in STORING:
+        if self.diverges(request, outcome.outcome, (current, candidate)):
             ends = self.ends(request, outcome.outcome, (current, candidate))
             about = stored_subject(record, subject(attributes))
             outcomes.divergence.add_finding(record.seq, about, record.audit_id, ends)
         if self.with_lines:
             part.lines.append(_line(place, outcome, record))
+
+    def diverges(self, request: ReplayRequest, kind: OutcomeKind, decisions: tuple[Decision, Decision]) -> bool:
+        """Return whether the candidate's API server may store something else after a request, or refuse it otherwise.
+
+        API validation comes before the validating phase. If the candidate's mutations make the object invalid, that
+        comes before its denial, although both sets deny the request.
+        """
+        if kind in _STORING:
+            return True
+        current, candidate = decisions
+        if not (current.denials and candidate.denials) or current.patch == candidate.patch:
+            return False
+        is_valid = self._rules.leaves_valid(request.attributes.kind, candidate.patch)
+        return not is_valid and may_break(candidate.patch) and not candidate.denials[0].is_of_mutation
 
     def ends(
         self, request: ReplayRequest, kind: OutcomeKind, decisions: tuple[Decision, Decision]

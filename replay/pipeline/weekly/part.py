@@ -33,7 +33,7 @@ from replay.matching.coarse import both
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.redaction import redacted_decision, redactor_of
-from replay.pipeline.replay.replayer import STORING, stored_subject
+from replay.pipeline.replay.replayer import stored_subject
 from replay.pipeline.replay.world import World
 from replay.pipeline.weekly.consequence import Enforcement, PeriodSide
 from replay.reconstruct.request import Reached, ReplayRequest
@@ -223,7 +223,7 @@ class WeeklyTask(Struct, frozen=True):
         current, candidate = with_logged_denial(record, decisions, job.decided_alike)
         about = stored_subject(record, subject(request.attributes))
         kind = outcome_kind(current, candidate)
-        if self.enforcement.candidate and kind in STORING:
+        if self.enforcement.candidate and job.replayer.diverges(request, kind, (current, candidate)):
             divergence = part.divergence.setdefault((position, EffectSide.CANDIDATE), Divergence())
             divergence.add_finding(
                 record.seq, about, record.audit_id, job.replayer.ends(request, kind, (current, candidate))

@@ -43,7 +43,7 @@ class SameWorld:
         current, candidate = step.decisions
         if current is candidate or candidate.verdict is Verdict.NOT_REACHED:
             yield ServerAnswer(log, None)
-        elif candidate.denials and step.is_made_invalid:
+        elif candidate.denials and not candidate.denials[0].is_of_mutation and step.is_made_invalid:
             yield ServerAnswer(INVALID._replace(certain=False), step.state_after_refusal)
         elif candidate.denials:
             # The outcome line lacks these denials if the request was invalid in the log.
