@@ -52,7 +52,8 @@ class Denial(Struct, frozen=True):
 class Undetermined(Struct, frozen=True):
     """A policy whose decision depends on what the log lacks. `reason` names path and cause.
 
-    `only_tells` says that the policy refuses nothing, whatever it decides: its binding only warns or audits.
+    `never_refuses` says that the policy refuses nothing, whatever the missing part is: its binding only warns or audits,
+    or its mutations cannot fail.
     """
 
     policy: str
@@ -60,7 +61,7 @@ class Undetermined(Struct, frozen=True):
     reason: str
     path: str = ""
     fix: str = ""
-    only_tells: bool = False
+    never_refuses: bool = False
 
 
 class Mutated(Struct, frozen=True):

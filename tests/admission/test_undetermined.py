@@ -69,9 +69,9 @@ def decide(of: ValidatingAdmissionPolicy, bound: ValidatingAdmissionPolicyBindin
     return ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(request, Nothing())[0]
 
 
-def undetermined(missing: Missing, bound: str = "b", *, only_tells: bool = False) -> Undetermined:
+def undetermined(missing: Missing, bound: str = "b", *, never_refuses: bool = False) -> Undetermined:
     reason = f"`{missing.path}` is not known: {missing.reason}"
-    return Undetermined("p", bound, reason, missing.path, missing.fix, only_tells)
+    return Undetermined("p", bound, reason, missing.path, missing.fix, never_refuses)
 
 
 ADMITTED = Decision(Verdict.ADMITTED)
@@ -118,7 +118,7 @@ CONDITION = (MatchCondition("c", OBJECT_NAME),)
             Decision(
                 Verdict.UNDETERMINED,
                 warnings=("Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': no",),
-                undetermined=(undetermined(NO_BODY, only_tells=True),),
+                undetermined=(undetermined(NO_BODY, never_refuses=True),),
             ),
         ),
         (
@@ -126,7 +126,7 @@ CONDITION = (MatchCondition("c", OBJECT_NAME),)
             policy(OBJECT_NAME),
             binding("Warn"),
             HIDES,
-            Decision(Verdict.UNDETERMINED, undetermined=(undetermined(NO_BODY, only_tells=True),)),
+            Decision(Verdict.UNDETERMINED, undetermined=(undetermined(NO_BODY, never_refuses=True),)),
         ),
         (
             "a match condition is false for certain",

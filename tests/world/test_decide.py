@@ -160,7 +160,7 @@ def test_with_logged_denial(case: Settled) -> None:
         (open_about(OF_P), True),
         (open_about(Undetermined("DefaultIngressClass", "", "`object` is not known")), False),
         (open_about(Undetermined("DefaultIngressClass", "", "`object` is not known"), OF_P), True),
-        (open_about(Undetermined("p", "b", "`object` is not known", only_tells=True)), False),
+        (open_about(Undetermined("p", "b", "`object` is not known", never_refuses=True)), False),
     ],
     ids=["admitted", "a policy is open", "a plugin that only changes objects", "both", "a policy that only warns"],
 )

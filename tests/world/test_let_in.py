@@ -39,6 +39,24 @@ metadata: {{name: b}}
 spec: {{policyName: p, validationActions: [{action}]{bound}}}
 """
 WARNS, FORBIDS = (POLICY.format(action=action, more="", bound="") for action in ("Warn", "Deny"))
+MUTATION = """apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {{name: p}}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints: {{resourceRules: [{{apiGroups: [apps], apiVersions: [v1], operations: ["*"], resources: [deployments]}}]}}
+  mutations: [{{patchType: ApplyConfiguration, applyConfiguration: {{expression: "Object{{{configuration}}}"}}}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {{name: b}}
+spec: {{policyName: p}}
+"""
+LABELS_IT = MUTATION.format(configuration="metadata: Object.metadata{labels: {'x': 'y'}}")
+LABELS_AS_IT_IS = MUTATION.format(configuration="metadata: Object.metadata{labels: {'x': object.metadata.name}}")
+MAKES_IT_ATOMIC = MUTATION.format(
+    configuration="spec: Object.spec{selector: Object.spec.selector{matchLabels: {'x': 'y'}}}"
+)
 WITH_PARAMETER = POLICY.format(
     action="Deny",
     more="  paramKind: {apiVersion: v1, kind: ConfigMap}\n",
@@ -225,6 +243,24 @@ ROWS = [
         [by_admin("create", 201, resource="deployments", body=BODY), refused("patch", resource="deployments")],
         [("succeeds", 201), ("unknown", 0)],
         FORBIDS,
+    ),
+    Row(
+        "a mutation that fails for no object refuses nothing",
+        [refused("create", "", resource="deployments")],
+        [("succeeds", 201)],
+        LABELS_IT,
+    ),
+    Row(
+        "a mutation that reads the object may fail",
+        [refused("create", "", resource="deployments")],
+        [("unknown", 0)],
+        LABELS_AS_IT_IS,
+    ),
+    Row(
+        "one that writes an atomic field fails, if it is reached",
+        [refused("create", "", resource="deployments")],
+        [("unknown", 0)],
+        MAKES_IT_ATOMIC,
     ),
     Row(
         "an apply that was invalid because it created its object may be valid, or conflict, where the object exists",

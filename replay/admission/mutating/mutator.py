@@ -40,8 +40,8 @@ class MutateResult(Struct, frozen=True):
 
     `matched` says that its match conditions hold, `dirty` that a mutation was applied, even without a change.
     `failurePolicy` decides about `errors`, which are in order; `status` ends the request. `unknown` says what the
-    effect depends on. Then `object` is `Missing` too, unless its known part cannot change. `shown` is the form of the
-    objects for everything that follows.
+    effect depends on. Then `object` is `Missing` too, unless its known part cannot change; `never_fails` says that the
+    mutations fail for no object. `shown` is the form of the objects for everything that follows.
     """
 
     object: Object
@@ -50,6 +50,7 @@ class MutateResult(Struct, frozen=True):
     errors: tuple[str, ...] = ()
     status: StatusError | None = None
     unknown: tuple[Missing, ...] = ()
+    never_fails: bool = False
     shown: Shown = AS_IT_CAME
 
 
@@ -186,9 +187,27 @@ class Mutator:
             if isinstance(mutated, Unknown):
                 return _unknown(mutated.missing)
             if isinstance(mutated, Missing):
-                return _unknown((mutated,))
+                return _unknown((mutated,), never_fails=self._never_fails(inputs, value, shown, patcher))
             value, dirty, shown = mutated, True, shown.updated()
         return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), shown=shown)
+
+    def _never_fails(self, inputs: MutationInputs, value: Object, shown: Shown, patcher: ObjectPatcher | None) -> bool:
+        """Return whether the mutations fail for no object: apply configurations that read nothing unknown.
+
+        The server checks a configuration by itself. One that fits an empty object fits every valid object
+        (`patch.ApplyStructuredMergeDiff`).
+        """
+        for mutation, compiled in self._mutations:
+            if mutation.patch_type != "ApplyConfiguration":
+                return False
+            try:
+                change = self._change(mutation, compiled, inputs, value, shown, patcher)
+                if isinstance(change, Unknown):
+                    return False
+                change.apply({})
+            except MutationError:
+                return False
+        return True
 
     def _change(  # noqa: PLR0913, PLR0917 - what a mutation is made of
         self,
@@ -254,11 +273,11 @@ _NO_SCHEMA = Missing(
 )
 
 
-def _unknown(missing: tuple[Any, ...]) -> MutateResult:
+def _unknown(missing: tuple[Any, ...], *, never_fails: bool = False) -> MutateResult:
     first = missing[0]
     reason = f"the object after a mutating policy depends on `{first.path}`, which is not known: {first.reason}"
     unknown = Missing("object", reason, first.fix)
-    return MutateResult(unknown, matched=True, dirty=True, unknown=missing)
+    return MutateResult(unknown, matched=True, dirty=True, unknown=missing, never_fails=never_fails)
 
 
 def _error_text(evaluated: Evaluated, compiled: CompiledExpression) -> str:

@@ -407,7 +407,7 @@ class _Pass(Struct, eq=False, dict=True):
         if result.status is not None:
             raise _RefusedError(_status_denial(invocation, result.status))
         for missing in result.unknown:
-            self._unknown(invocation.hook, invocation.binding, missing)
+            self._unknown(invocation.hook, invocation.binding, missing, never_refuses=result.never_fails)
         self._object = result.object
         self._dirty = self._dirty or result.dirty
         changes = self._request.changes
@@ -440,10 +440,17 @@ class _Pass(Struct, eq=False, dict=True):
             name = binding.name if binding else ""
             self._denials.append(Denial(hook.policy.name, name, None, text, "Forbidden", 403, is_error=True))
 
-    def _unknown(self, hook: Hook, binding: MutatingAdmissionPolicyBinding | None, missing: Missing) -> None:
+    def _unknown(
+        self,
+        hook: Hook,
+        binding: MutatingAdmissionPolicyBinding | None,
+        missing: Missing,
+        *,
+        never_refuses: bool = False,
+    ) -> None:
         name = binding.name if binding else ""
         reason = f"`{missing.path}` is not known: {missing.reason}"
-        entry = Undetermined(hook.policy.name, name, reason, missing.path, missing.fix)
+        entry = Undetermined(hook.policy.name, name, reason, missing.path, missing.fix, never_refuses)
         if entry not in self._undetermined:
             self._undetermined.append(entry)
 

@@ -280,7 +280,7 @@ class OutcomeCollector(Struct, eq=False):
         first, others = unknown[0], len(unknown) - 1
         more = f" (and {others} more)" if others else ""
         reason = f"`{first.path}` is not known: {first.reason}{more}"
-        entry = Undetermined(policy.name, name, reason, first.path, first.fix, _only_tells(policy, binding))
+        entry = Undetermined(policy.name, name, reason, first.path, first.fix, _never_refuses(policy, binding))
         self._undetermined[entry] = None
         # The annotation lists all failures in one value, so that one uncertain failure makes the whole list uncertain.
         if binding is None or "Audit" in binding.validation_actions:
@@ -323,7 +323,7 @@ def _denial(  # noqa: PLR0913 - what a denial is made of
     return Denial(policy, binding, index, message, reason, reason_to_code(reason), is_error)
 
 
-def _only_tells(policy: _Policy, binding: _Binding | None) -> bool:
+def _never_refuses(policy: _Policy, binding: _Binding | None) -> bool:
     """Return whether a policy refuses nothing with a binding, whatever it decides.
 
     Without the action Deny, only an error of its parameters or of an audit annotation refuses (`dispatcher.Dispatch`).

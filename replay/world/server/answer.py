@@ -66,7 +66,7 @@ _ONLY_MUTATING = frozenset(plugin.name for plugin in PLUGINS if not plugin.refus
 def may_refuse(decision: Decision) -> bool:
     """Return whether a decision leaves open if a policy or plugin refuses the request."""
     is_open = decision.verdict is Verdict.UNDETERMINED
-    return is_open and not all(entry.only_tells or entry.policy in _ONLY_MUTATING for entry in decision.undetermined)
+    return is_open and not all(entry.never_refuses or entry.policy in _ONLY_MUTATING for entry in decision.undetermined)
 
 
 def succeeds(code: int) -> RequestEnd:
