@@ -1,12 +1,15 @@
 """Valid names, labels and keys (`k8s.io/apimachinery/pkg/util/validation`, `pkg/api/validate/content`).
 
-Each function returns the API server's messages, none for a valid text. Lengths count UTF-8 bytes.
+Each function about a text returns the API server's messages, none for a valid text. Lengths count UTF-8 bytes.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
+
+from replay.json import JSON, FieldPath
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -136,3 +139,16 @@ def path_segment(text: str) -> list[str]:
     if text in (".", ".."):
         return [f"may not be '{text}'"]
     return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in text]
+
+
+def broken_metadata(metadata: JSON, at: FieldPath) -> Iterator[FieldPath]:
+    """Yield the invalid labels and annotations in the metadata at a path."""
+    if not isinstance(metadata, dict):
+        return
+    for key, text in (metadata.get("labels") or {}).items():
+        if qualified_name(key) or (isinstance(text, str) and label_value(text)):
+            yield (*at, "labels", key)
+    for key in metadata.get("annotations") or {}:
+        # The case of an annotation key does not count (`ValidateAnnotations`).
+        if qualified_name(key.lower()):
+            yield (*at, "annotations", key)

@@ -179,7 +179,7 @@ def may_break(patch: Sequence[JSON]) -> bool:
         value = operation.get("value")
         name = _unescaped(key)
         metadata = {field: {name: value} if key else value or {}}
-        if operation["op"] != "remove" and any(_broken_metadata(metadata, ())):
+        if operation["op"] != "remove" and any(names.broken_metadata(metadata, ())):
             return True
     return False
 
@@ -212,7 +212,7 @@ class PatchRules:
 def breaks_metadata(patch: Sequence[JSON]) -> bool:
     """Return whether a patch adds an invalid label or annotation."""
     return any(
-        any(_broken_metadata(each, ()))
+        any(names.broken_metadata(each, ()))
         for operation in patch
         if operation["op"] != "remove"
         for each in _metadata_in(_path(operation), operation.get("value"))
@@ -236,7 +236,7 @@ def _is_harmless(schema: Schema | None, operation: JSON) -> bool:
         return path[-1] != "image" and (above is None or path[-1] not in above.required)
     value, own = operation.get("value"), _schema_at(schema, path) if schema is not None else None
     is_whole = _has_images(path, value) and not any(
-        any(_broken_metadata(each, ())) for each in _metadata_in(path, value)
+        any(names.broken_metadata(each, ())) for each in _metadata_in(path, value)
     )
     return is_whole and (own is None or not any(_against(own, value, path)))
 
@@ -278,7 +278,7 @@ def touches_metadata(patch: Sequence[JSON]) -> bool:
 
 def _broken(schema: Schema | None, value: Known, touched: set[FieldPath]) -> Iterator[FieldPath]:
     for path in _METADATA:
-        yield from _broken_metadata(get(value.value, path), path)
+        yield from names.broken_metadata(get(value.value, path), path)
     if is_invalid_pod(value.value):
         yield POD_TEMPLATE
     if schema is not None and value.value is not None:
@@ -300,19 +300,7 @@ def _schema_at(schema: Schema, path: FieldPath) -> Schema | None:
 
 def breaks_metadata_of(value: Known) -> bool:
     """Return whether an object or its pod template has an invalid label or annotation."""
-    return any(any(_broken_metadata(get(value.value, path), path)) for path in _METADATA)
-
-
-def _broken_metadata(metadata: JSON, at: FieldPath) -> Iterator[FieldPath]:
-    if not isinstance(metadata, dict):
-        return
-    for key, text in (metadata.get("labels") or {}).items():
-        if names.qualified_name(key) or (isinstance(text, str) and names.label_value(text)):
-            yield (*at, "labels", key)
-    for key in metadata.get("annotations") or {}:
-        # The case of an annotation key does not count (`ValidateAnnotations`).
-        if names.qualified_name(key.lower()):
-            yield (*at, "annotations", key)
+    return any(any(names.broken_metadata(get(value.value, path), path)) for path in _METADATA)
 
 
 def _against(schema: Schema, value: JSON, at: FieldPath) -> Iterator[FieldPath]:

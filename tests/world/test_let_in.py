@@ -53,6 +53,8 @@ metadata: {{name: b}}
 spec: {{policyName: p}}
 """
 LABELS_IT = MUTATION.format(configuration="metadata: Object.metadata{labels: {'x': 'y'}}")
+LABELS_BADLY = MUTATION.format(configuration="metadata: Object.metadata{labels: {'a~b': 'y'}}")
+SCALES_IT = MUTATION.format(configuration="spec: Object.spec{replicas: 3}")
 LABELS_AS_IT_IS = MUTATION.format(configuration="metadata: Object.metadata{labels: {'x': object.metadata.name}}")
 MAKES_IT_ATOMIC = MUTATION.format(
     configuration="spec: Object.spec{selector: Object.spec.selector{matchLabels: {'x': 'y'}}}"
@@ -249,6 +251,18 @@ ROWS = [
         [refused("create", "", resource="deployments")],
         [("succeeds", 201)],
         LABELS_IT,
+    ),
+    Row(
+        "a mutation that sets an invalid label may make the object invalid",
+        [refused("create", "", resource="deployments")],
+        [("unknown", 0)],
+        LABELS_BADLY,
+    ),
+    Row(
+        "one that sets a field of the spec may not fit the others",
+        [refused("create", "", resource="deployments")],
+        [("unknown", 0)],
+        SCALES_IT,
     ),
     Row(
         "a mutation that reads the object may fail",

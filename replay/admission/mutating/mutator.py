@@ -28,6 +28,8 @@ from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.policy import PATCH_KINDS, compiler_of
 from replay.cellib.version import KubernetesVersion
+from replay.json import JSON
+from replay.kube import names
 from replay.kube.admissionregistration import MutatingAdmissionPolicy, Mutation
 from replay.kube.attributes import Missing
 
@@ -41,7 +43,8 @@ class MutateResult(Struct, frozen=True):
     `matched` says that its match conditions hold, `dirty` that a mutation was applied, even without a change.
     `failurePolicy` decides about `errors`, which are in order; `status` ends the request. `unknown` says what the
     effect depends on. Then `object` is `Missing` too, unless its known part cannot change; `never_fails` says that the
-    mutations fail for no object. `shown` is the form of the objects for everything that follows.
+    mutations fail for no object, and leave every valid one valid. `shown` is the form of the objects for everything
+    that follows.
     """
 
     object: Object
@@ -192,9 +195,10 @@ class Mutator:
         return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), shown=shown)
 
     def _never_fails(self, inputs: MutationInputs, value: Object, shown: Shown, patcher: ObjectPatcher | None) -> bool:
-        """Return whether the mutations fail for no object: apply configurations that read nothing unknown.
+        """Return whether the mutations fail for no object, and leave every valid one valid.
 
-        The server checks a configuration by itself. One that fits an empty object fits every valid object
+        So it is if each is an apply configuration that reads nothing unknown and sets only labels and annotations. The
+        server checks a configuration by itself: one that fits an empty object fits all
         (`patch.ApplyStructuredMergeDiff`).
         """
         for mutation, compiled in self._mutations:
@@ -202,9 +206,10 @@ class Mutator:
                 return False
             try:
                 change = self._change(mutation, compiled, inputs, value, shown, patcher)
-                if isinstance(change, Unknown):
+                if isinstance(change, Unknown) or patcher is None:
                     return False
-                change.apply({})
+                if not _sets_only_labels(patcher.apply_configuration({}, {}), change.apply({})):
+                    return False
             except MutationError:
                 return False
         return True
@@ -284,6 +289,14 @@ def _error_text(evaluated: Evaluated, compiled: CompiledExpression) -> str:
     if evaluated.out_of_budget:
         return str(evaluated.error)
     return f"expression '{compiled.expression}' resulted in error: {evaluated.error}"
+
+
+def _sets_only_labels(before: JSON, after: JSON) -> bool:
+    """Return whether two objects differ in nothing but valid labels and annotations of the second."""
+    metadata = after.get("metadata") or {}
+    others = {name: value for name, value in metadata.items() if name not in ("labels", "annotations")}
+    is_alike = {**after, "metadata": others} == {**before, "metadata": before.get("metadata") or {}}
+    return is_alike and not any(names.broken_metadata(metadata, ()))
 
 
 _ADD_LIST = "add_list"
