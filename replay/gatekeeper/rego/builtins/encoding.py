@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote_plus
 
-from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, strings_of, wrong
+from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, is_valid, plain, strings_of
 from replay.gatekeeper.rego.lexer import LONGEST, TooLargeError, limited
 from replay.gatekeeper.rego.value import (
     Number,
@@ -152,18 +152,7 @@ def _unmarshal(text: str) -> Value:
 
 @plain("json.is_valid", 1)
 def _json_is_valid(text: Value) -> Value:
-    return _is_valid(decoded_json, text)
-
-
-def _is_valid(decode: Callable[[str], Value], text: Value) -> Value:
-    if type(text) is not str:
-        wrong(text)
-        return False
-    try:
-        decode(text)
-    except BuiltinError:
-        return False
-    return True
+    return is_valid(decoded_json, text)
 
 
 @builtin("base64.encode", "s")
@@ -185,7 +174,7 @@ def _base64_decode(text: str) -> Value:
 
 @plain("base64.is_valid", 1)
 def _base64_is_valid(text: Value) -> Value:
-    return _is_valid(_base64_decoded, text)
+    return is_valid(_base64_decoded, text)
 
 
 @builtin("base64url.encode", "s")
@@ -317,11 +306,4 @@ def _unmarshal_yaml(text: str) -> Value:
 
 @plain("yaml.is_valid", 1)
 def _yaml_is_valid(text: Value) -> Value:
-    if type(text) is not str:
-        wrong(text)
-        return False
-    try:
-        _decoded_yaml(text)
-    except BuiltinError:
-        return False
-    return True
+    return is_valid(_decoded_yaml, text)

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from functools import lru_cache
 
-from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, strings_of, wrong
+from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, is_valid, plain, strings_of, wrong
 from replay.gatekeeper.rego.lexer import TooLargeError
 from replay.gatekeeper.rego.value import Object, Set, UnknownTouchedError, Value, iterate, members_of, pairs_of
 
@@ -193,11 +193,4 @@ def _compare(one: str, other: str) -> Value:
 
 @plain("semver.is_valid", 1)
 def _semver_is_valid(text: Value) -> Value:
-    if type(text) is not str:
-        wrong(text)
-        return False
-    try:
-        _version(text)
-    except BuiltinError:
-        return False
-    return True
+    return is_valid(_version, text)

@@ -52,6 +52,18 @@ def wrong(*values: Value) -> Value:
     return UNDEFINED
 
 
+def is_valid(read: Callable[[str], object], text: Value) -> Value:
+    """Return the result of a builtin that says whether a text can be read. `read` raises BuiltinError if not."""
+    if type(text) is not str:
+        wrong(text)
+        return False
+    try:
+        read(text)
+    except BuiltinError:
+        return False
+    return True
+
+
 def plain(name: str, arity: int) -> Callable[[BuiltinFunction], BuiltinFunction]:
     """Register a builtin that checks its operands itself."""
 
