@@ -32,5 +32,7 @@ def yaml_values(path: Path) -> list[JSON]:
         raise ManifestError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        text = f"is not valid YAML: {' '.join(str(error).split())}"
+        # PyYAML's own text repeats the place, in lines and by a name that is not the file's.
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or error
+        text = f"is not valid YAML: {' '.join(str(problem).split())}"
         raise ManifestError(text, path=str(path), line=mark.line + 1 if mark is not None else 0) from None
