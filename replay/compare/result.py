@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,7 +57,7 @@ class WorldFacts(Struct):
 
     @staticmethod
     def from_consequences(
-        consequences: Iterable[Consequence], retries: Sequence[int] = (), still: Collection[int] = ()
+        consequences: Collection[Consequence], retries: Sequence[int] = (), still: Collection[int] = ()
     ) -> WorldFacts:
         """Count the consequences of a run.
 
@@ -67,19 +67,22 @@ class WorldFacts(Struct):
         facts = WorldFacts(
             retried=len(retries) + len(still), refused=sum(retries) + sum(still), refused_in_log=sum(still)
         )
-        for each in consequences:
-            facts.retried += bool(each.repetitions)
-            facts.refused += each.repetitions
+        # Most consequences are the same few objects.
+        by_id = {id(each): each for each in consequences}
+        for key, count in Counter(map(id, consequences)).items():
+            each = by_id[key]
+            facts.retried += count * bool(each.repetitions)
+            facts.refused += count * each.repetitions
             if not each.differs:
                 continue
             if each.result.cause == Cause.NOT_SENT:
-                facts.not_sent += 1
+                facts.not_sent += count
                 continue
-            facts.roots += each.root
-            facts.consequences += not each.root
-            facts.failing += not each.root and each.result.cause not in _NOT_FAILING
-            facts.unknown += each.result.cause == Cause.UNKNOWN
-            facts.ends[str(each.result.cause)] += 1
+            facts.roots += count * each.root
+            facts.consequences += count * (not each.root)
+            facts.failing += count * (not each.root and each.result.cause not in _NOT_FAILING)
+            facts.unknown += count * (each.result.cause == Cause.UNKNOWN)
+            facts.ends[str(each.result.cause)] += count
         return facts
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from functools import cache
 from typing import Any, NamedTuple
@@ -148,6 +148,17 @@ class Consequence(NamedTuple):
     retry: Retry | None = None
     own: CausingRequest | None = None
     repetitions: int = 0
+
+
+def numbered(consequences: Iterable[Consequence]) -> tuple[list[Consequence], dict[int, int]]:
+    """Return the distinct consequences, and their numbers by the `id` of each given one.
+
+    Hashing a consequence takes longer than all else, and most given ones are the same objects.
+    """
+    by_id = {id(each): each for each in consequences}
+    numbers: dict[Consequence, int] = {}
+    number_of = {key: numbers.setdefault(each, len(numbers)) for key, each in by_id.items()}
+    return list(numbers), number_of
 
 
 def label(record: RequestRecord) -> str:

@@ -56,7 +56,7 @@ from replay.pipeline.replay.replayer import Pending
 from replay.pipeline.replay.spool import ClassResult, Totals
 from replay.pipeline.replay.world import World
 from replay.storage.storage import Storage
-from replay.world.result import Consequence
+from replay.world.result import Consequence, numbered
 
 RESULTS = "results"
 MOST_LOGS = 4
@@ -215,9 +215,9 @@ class KeptResults(Struct, frozen=True):
 
     def write_world(self, world: World, walks: bytes | None) -> None:
         """Save the consequences and their walks, if possible."""
-        ends = {each: number for number, each in enumerate(dict.fromkeys(world.ends.values()))}
-        places = [(place.seq, place.item, ends[each]) for place, each in world.consequences()]
-        world_to_keep = _World(list(ends), places, world.collections, world.refused, dict(world.denied_in_both))
+        ends, number_of = numbered(world.ends.values())
+        places = [(place.seq, place.item, number_of[id(each)]) for place, each in world.consequences()]
+        world_to_keep = _World(ends, places, world.collections, world.refused, dict(world.denied_in_both))
         # A read-only store still works, only more slowly.
         with suppress(OSError, *UNKEEPABLE):
             if walks is not None:

@@ -40,7 +40,7 @@ from replay.pipeline.replay.traced_walk import Note, ObjectWalk, Trace, answer_o
 from replay.world.namespace import namespace_key
 from replay.world.pod import RefusedPods
 from replay.world.reach import looked_up_kinds
-from replay.world.result import Consequence
+from replay.world.result import Consequence, numbered
 from replay.world.timeline import OwnerChange
 from replay.world.walk import WalkContext, WalkResult
 
@@ -60,25 +60,21 @@ class _NotePlace(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """A stored walk: its input digest, trace number, owners, result, notes."""
+    """A stored walk: its input digest, trace number, looked-up owners, result, notes, and the bytes of its result.
+
+    `ends` has the numbers of consequences in the file. Changes of looked-up objects are not saved, because these
+    objects are walked first.
+    """
 
     context: bytes
     trace: int
-    owners: dict[str, bytes]
+    uids: dict[str, bytes]
     since: int
-    result: bytes
-    notes: tuple[_NotePlace, ...] | None
-
-
-class _Result(NamedTuple):
-    """The result of an object's walk.
-
-    Changes of looked-up objects are not saved, because these objects are walked first.
-    """
-
-    consequences: list[tuple[LogPosition, Consequence]]
+    ends: list[tuple[LogPosition, int]]
     owners: dict[str, list[OwnerChange]]
     refused: list[RefusedPods]
+    notes: tuple[_NotePlace, ...] | None
+    size: int
 
 
 class _TraceAndActing(NamedTuple):
@@ -90,13 +86,15 @@ class _TraceAndActing(NamedTuple):
 
 
 class _File(NamedTuple):
+    """All kept walks. `consequences` has equal ones once, because most requests of a log end like others."""
+
     traces: list[_TraceAndActing]
+    consequences: list[Consequence]
     entries: list[_Entry]
     blocks: list[bytes]
 
 
 _FILE = msgspec.msgpack.Decoder(_File)
-_RESULT = msgspec.msgpack.Decoder(_Result)
 
 
 class _ActingUnit(NamedTuple):
@@ -126,12 +124,13 @@ class KeptWalks:
         """`content` is the file's, None if absent. An invalid file is empty."""
         self._make = job
         try:
-            self._file = _FILE.decode(content) if content is not None else _File([], [], [])
+            self._file = _FILE.decode(content) if content is not None else _File([], [], [], [])
         except msgspec.MsgspecError:
-            self._file = _File([], [], [])
+            self._file = _File([], [], [], [])
         self._entries = {entry.context: entry for entry in self._file.entries}
         self._validity: dict[int, _Validity] = {}
-        self._new: dict[bytes, _Entry] = {}
+        self._new: dict[bytes, tuple[_Entry, list[tuple[LogPosition, Consequence]]]] = {}
+        """The walks to save, without the numbers of their consequences."""
         self._traces: dict[Trace, int] = {}
         self._size = 0
         self._blocks = list(self._file.blocks)
@@ -149,15 +148,17 @@ class KeptWalks:
             self._close_block()
         traces = [_TraceAndActing(trace, *self._acting(trace)) for trace in self._traces]
         # Blocks without a remaining walk are dropped, and the others get new numbers.
-        used = sorted({note.block for entry in self._new.values() for note in entry.notes or ()})
+        used = sorted({note.block for entry, _ in self._new.values() for note in entry.notes or ()})
         numbers = {block: number for number, block in enumerate(used)}
+        distinct, number_of = numbered(end for _, consequences in self._new.values() for _, end in consequences)
         entries = [
-            entry._replace(notes=tuple(each._replace(block=numbers[each.block]) for each in entry.notes))
-            if entry.notes
-            else entry
-            for entry in self._new.values()
+            entry._replace(
+                ends=[(place, number_of[id(end)]) for place, end in consequences],
+                notes=entry.notes and tuple([each._replace(block=numbers[each.block]) for each in entry.notes]),
+            )
+            for entry, consequences in self._new.values()
         ]
-        return msgspec.msgpack.encode(_File(traces, entries, [self._blocks[block] for block in used]))
+        return msgspec.msgpack.encode(_File(traces, distinct, entries, [self._blocks[block] for block in used]))
 
     @cached_property
     def _job(self) -> Job:
@@ -282,29 +283,32 @@ class KeptWalks:
         entry = self._entries.get(context)
         if entry is None or context not in self._valid:
             return None
-        if any(owners(uid) != differing for uid, differing in entry.owners.items()):
+        if any(owners(uid) != differing for uid, differing in entry.uids.items()):
             return None
+        table = self._file.consequences
         try:
-            result = _RESULT.decode(entry.result)
-        except msgspec.MsgspecError:
+            consequences = [(place, table[number]) for place, number in entry.ends]
+        except IndexError:
             return None
         # The walk is saved again, because the file of this run replaces the old one.
-        trace = self._number(self._file.traces[entry.trace].trace)
-        self._put(_Entry(entry.context, trace, entry.owners, entry.since, entry.result, entry.notes))
-        walked = WalkResult(consequences=result.consequences, owners=result.owners, refused=result.refused)
+        self._put(entry._replace(trace=self._number(self._file.traces[entry.trace].trace)), consequences)
+        walked = WalkResult(consequences=consequences, owners=entry.owners, refused=entry.refused)
         return ObjectWalk(identity, entry.since, walked)
 
     def keep(self, context: bytes, walk: ObjectWalk, owners: Callable[[str], bytes]) -> None:
         """Save a walk, if there is room."""
         if self._size >= MOST_BYTES:
             return
+        walked = walk.walked
         try:
-            result = msgspec.msgpack.encode(_Result(walk.walked.consequences, walk.walked.owners, walk.walked.refused))
+            size = len(msgspec.msgpack.encode((walked.consequences, walked.owners, walked.refused)))
             differing = {uid: owners(uid) for uid in walk.uids}
         except UNKEEPABLE:
             return
         notes = None if walk.notes is None else tuple(map(self._keep_note, walk.notes))
-        self._put(_Entry(context, self._number(walk.trace), differing, walk.since, result, notes))
+        trace = self._number(walk.trace)
+        entry = _Entry(context, trace, differing, walk.since, [], walked.owners, walked.refused, notes, size)
+        self._put(entry, walked.consequences)
 
     def _keep_note(self, note: Note) -> _NotePlace:
         if len(self._rows) == ROWS:
@@ -321,11 +325,11 @@ class KeptWalks:
     def _number(self, trace: Trace) -> int:
         return self._traces.setdefault(trace, len(self._traces))
 
-    def _put(self, entry: _Entry) -> None:
-        size = len(entry.result) + len(entry.context) + sum(map(len, entry.owners))
+    def _put(self, entry: _Entry, consequences: list[tuple[LogPosition, Consequence]]) -> None:
+        size = entry.size + len(entry.context) + sum(map(len, entry.uids))
         if self._size + size <= MOST_BYTES:
             self._size += size
-            self._new[entry.context] = entry
+            self._new[entry.context] = entry, consequences
 
 
 class WaveWalks:

@@ -125,21 +125,27 @@ class World(Struct):
     def consequences(self) -> Iterator[tuple[LogPosition, Consequence]]:
         """Yield all consequences of single objects."""
         for key, each in self.ends.items():
-            yield LogPosition(key, 0) if isinstance(key, int) else key, each
+            yield _position(key), each
 
     def add(self, consequences: Iterable[tuple[LogPosition, Consequence]]) -> None:
         """Add the consequences of a wave. They replace those of earlier waves."""
         for place, each in consequences:
-            self.put(place, each)
-            if each.item and each.result.cause == Cause.DENIED:
+            self.ends[place if place.item else place.seq] = each
+            if not each.item:
+                continue
+            if each.result.cause == Cause.DENIED:
                 # The server deletes in the order of names and stops at the first denial.
                 self.first_denials[place.seq] = min(each.item, self.first_denials.get(place.seq, each.item))
-            if each.item:
-                earlier = self.collections.get(place.seq)
-                if earlier is None or _RANK.get(each.result.cause, len(_RANK)) < _RANK.get(
-                    earlier.result.cause, len(_RANK)
-                ):
-                    self.collections[place.seq] = each
+            earlier = self.collections.get(place.seq)
+            if earlier is None or _RANK.get(each.result.cause, len(_RANK)) < _RANK.get(
+                earlier.result.cause, len(_RANK)
+            ):
+                self.collections[place.seq] = each
+
+
+def _position(key: int | LogPosition) -> LogPosition:
+    """Return the position of a key of `World.ends`."""
+    return LogPosition(key, 0) if isinstance(key, int) else key
 
 
 class Wave(Struct, frozen=True):
@@ -351,7 +357,7 @@ class _Stage(Struct, frozen=True):
         with closing(self._walks(wave)) as walks:
             for walk in walks:
                 walked = walk.walked
-                self.world.add((place, self.shared.setdefault(each, each)) for place, each in walked.consequences)
+                self.world.add(walked.consequences)
                 self.world.shown_ends.update(walked.shown_ends)
                 changes.refused += walked.refused
                 changes.namespaces |= walked.namespaces
@@ -388,7 +394,12 @@ class _Stage(Struct, frozen=True):
             pairs = zip(portions, results, strict=True)
             # The shares of one part are walked side by side, so their walks are merged in log order.
             for _, of_part in groupby(pairs, key=lambda pair: pair[0].part.number):
-                yield from merge(*(walks for _, walks in of_part), key=attrgetter("since", "identity"))
+                for walk in merge(*(walks for _, walks in of_part), key=attrgetter("since", "identity")):
+                    consequences = walk.walked.consequences
+                    walk.walked.consequences = [
+                        (place, self.shared.setdefault(each, each)) for place, each in consequences
+                    ]
+                    yield walk
 
 
 def _without_logged(refused: list[RefusedPods], store: Store) -> list[RefusedPods]:
@@ -421,7 +432,7 @@ def _count_denied_in_both(store: Store, world: World) -> None:
 def _retried(store: Store, world: World) -> None:
     """Merge a controller's repeated attempts for one owner into one finding. The rest of its batch is not sent."""
     by_owner: dict[Retry, list[tuple[LogPosition, Consequence]]] = {}
-    tried = [(place, each) for place, each in world.consequences() if each.retry is not None]
+    tried = [(_position(key), each) for key, each in world.ends.items() if each.retry is not None]
     for place, consequence in sorted(tried, key=itemgetter(0)):
         if consequence.retry is not None:
             by_owner.setdefault(consequence.retry, []).append((place, consequence))
@@ -430,7 +441,7 @@ def _retried(store: Store, world: World) -> None:
     uids = orjson.dumps([retry.owner for retry in by_owner]).decode()
     ends = {str(uid): int(end) for uid, end in store.frame("owner_ends", uids=uids).rows()}
     # If the log does not show the end of an owner, its controller tries until the last consequence.
-    last = max(place.seq for place, _ in world.consequences()) // TICKS
+    last = max(key if isinstance(key, int) else key.seq for key in world.ends) // TICKS
     for retry, ((first_place, first), *others) in by_owner.items():
         seconds = (ends.get(retry.owner, last) - first_place.seq // TICKS) / MICROSECONDS
         if first.result.cause != Cause.SUCCEEDS:
