@@ -141,6 +141,8 @@ class _Reserve:
     def fork(self) -> None:
         """Fork the workers, unless they are there."""
         if self.pool is None:
+            # No collection looks at what exists now, here or in a worker, which would have to copy all of it.
+            gc.freeze()
             self.pool = ProcessPoolExecutor(self.size, forked(), _begin_worker, (gc.get_threshold(),))
             with shielded_from_signals(endings=True):  # interrupts are delivered afterwards
                 self.pool.submit(os.getpid)  # the first task starts all workers
