@@ -8,6 +8,7 @@ parts does not matter.
 from __future__ import annotations
 
 import heapq
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
@@ -200,6 +201,14 @@ class Cell(Tally):
             merged = [*self.examples, *other.examples]
             self.examples = heapq.nsmallest(MAX_EXAMPLES, merged, key=lambda example: example.place)
 
+    def add_example(self, example: Example) -> None:
+        """Add one request."""
+        self.first, self.last = min(self.first, example.stage_time), max(self.last, example.stage_time)
+        self.count += 1
+        if not self.is_full or example.place < self.examples[-1].place:
+            insort(self.examples, example, key=lambda each: each.place)
+            del self.examples[MAX_EXAMPLES:]
+
     @property
     def is_full(self) -> bool:
         """Whether the cell has the maximum number of examples."""
@@ -324,7 +333,10 @@ class Summary(Tally):
     def add_finding(self, finding: OutcomeFinding, *, spared: bool = False) -> None:
         """Add a request whose outcome is not `unchanged` to its cell, after its cause and end are known."""
         key, example = finding.key, finding.example
-        _merge(self.cells, key, _single(example))
+        if (cell := self.cells.get(key)) is None:
+            self.cells[key] = _single(example)
+        else:
+            cell.add_example(example)
         for chain, message in finding.chains:
             _merge(self.chains, chain._replace(follows=key.follows), _single(replace(example, messages=(message,))))
         if key.follows:
