@@ -23,6 +23,7 @@ LOOKUPS = (
 """Resources that decisions may always look up, as `resource.group`. Parameters of policies come in addition."""
 LOOKED_UP = ("configmaps", *LOOKUPS)
 """Resources with parts of their own: `LOOKUPS`, and the usual kind of parameters."""
+_LOOKED_UP = frozenset(LOOKED_UP)
 _PARTS_FOR_EACH_OF_LOOKUPS = 16
 TICKS = 1024
 """Number of positions in a microsecond."""
@@ -87,6 +88,6 @@ def object_place(key: Sequence[str], parts: int) -> ObjectPlace:
     digest = md5("\0".join(key).encode(), usedforsecurity=False).digest()
     identity = int.from_bytes(digest[8:], "little")
     lookups = lookup_parts(parts)
-    if f"{resource}.{group}".removesuffix(".") in LOOKED_UP:
+    if f"{resource}.{group}".removesuffix(".") in _LOOKED_UP:
         return ObjectPlace(parts - lookups + identity % lookups, identity)
     return ObjectPlace(identity % max(parts - lookups, 1), identity)  # of a single part there is none to spare

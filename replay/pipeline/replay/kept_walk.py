@@ -95,6 +95,7 @@ class _File(NamedTuple):
 
 
 _FILE = msgspec.msgpack.Decoder(_File)
+_NO_CHANGES = digest(None)
 
 
 class _ActingUnit(NamedTuple):
@@ -129,8 +130,8 @@ class KeptWalks:
             self._file = _File([], [], [], [])
         self._entries = {entry.context: entry for entry in self._file.entries}
         self._validity: dict[int, _Validity] = {}
-        self._new: dict[bytes, tuple[_Entry, list[tuple[LogPosition, Consequence]]]] = {}
-        """The walks to save, without the numbers of their consequences."""
+        self._new: dict[bytes, tuple[_Entry, int, list[tuple[LogPosition, Consequence]]]] = {}
+        """The walks to save: each with the numbers of the old file, the number of its trace, and its consequences."""
         self._traces: dict[Trace, int] = {}
         self._size = 0
         self._blocks = list(self._file.blocks)
@@ -148,15 +149,22 @@ class KeptWalks:
             self._close_block()
         traces = [_TraceAndActing(trace, *self._acting(trace)) for trace in self._traces]
         # Blocks without a remaining walk are dropped, and the others get new numbers.
-        used = sorted({note.block for entry, _ in self._new.values() for note in entry.notes or ()})
+        used = sorted({note.block for entry, *_ in self._new.values() for note in entry.notes or ()})
         numbers = {block: number for number, block in enumerate(used)}
-        distinct, number_of = numbered(end for _, consequences in self._new.values() for _, end in consequences)
+        distinct, number_of = numbered(end for *_, consequences in self._new.values() for _, end in consequences)
         entries = [
-            entry._replace(
-                ends=[(place, number_of[id(end)]) for place, end in consequences],
-                notes=entry.notes and tuple([each._replace(block=numbers[each.block]) for each in entry.notes]),
+            _Entry(
+                entry.context,
+                trace,
+                entry.uids,
+                entry.since,
+                [(place, number_of[id(end)]) for place, end in consequences],
+                entry.owners,
+                entry.refused,
+                entry.notes and tuple([each._replace(block=numbers[each.block]) for each in entry.notes]),
+                entry.size,
             )
-            for entry, consequences in self._new.values()
+            for entry, trace, consequences in self._new.values()
         ]
         return msgspec.msgpack.encode(_File(traces, distinct, entries, [self._blocks[block] for block in used]))
 
@@ -283,15 +291,16 @@ class KeptWalks:
         entry = self._entries.get(context)
         if entry is None or context not in self._valid:
             return None
-        if any(owners(uid) != differing for uid, differing in entry.uids.items()):
-            return None
+        for uid, differing in entry.uids.items():
+            if owners(uid) != differing:
+                return None
         table = self._file.consequences
         try:
             consequences = [(place, table[number]) for place, number in entry.ends]
         except IndexError:
             return None
         # The walk is saved again, because the file of this run replaces the old one.
-        self._put(entry._replace(trace=self._number(self._file.traces[entry.trace].trace)), consequences)
+        self._put(entry, self._number(self._file.traces[entry.trace].trace), consequences)
         walked = WalkResult(consequences=consequences, owners=entry.owners, refused=entry.refused)
         return ObjectWalk(identity, entry.since, walked)
 
@@ -306,9 +315,8 @@ class KeptWalks:
         except UNKEEPABLE:
             return
         notes = None if walk.notes is None else tuple(map(self._keep_note, walk.notes))
-        trace = self._number(walk.trace)
-        entry = _Entry(context, trace, differing, walk.since, [], walked.owners, walked.refused, notes, size)
-        self._put(entry, walked.consequences)
+        entry = _Entry(context, -1, differing, walk.since, [], walked.owners, walked.refused, notes, size)
+        self._put(entry, self._number(walk.trace), walked.consequences)
 
     def _keep_note(self, note: Note) -> _NotePlace:
         if len(self._rows) == ROWS:
@@ -325,11 +333,11 @@ class KeptWalks:
     def _number(self, trace: Trace) -> int:
         return self._traces.setdefault(trace, len(self._traces))
 
-    def _put(self, entry: _Entry, consequences: list[tuple[LogPosition, Consequence]]) -> None:
-        size = entry.size + len(entry.context) + sum(map(len, entry.uids))
-        if self._size + size <= MOST_BYTES:
-            self._size += size
-            self._new[entry.context] = entry, consequences
+    def _put(self, entry: _Entry, trace: int, consequences: list[tuple[LogPosition, Consequence]]) -> None:
+        size = self._size + entry.size + len(entry.context) + sum(map(len, entry.uids))
+        if size <= MOST_BYTES:
+            self._size = size
+            self._new[entry.context] = entry, trace, consequences
 
 
 class WaveWalks:
@@ -349,13 +357,17 @@ class WaveWalks:
         self._divergence = divergence
         self._owners: dict[str, bytes] = {}
         self._places: dict[tuple[str, ...], bytes] = {}
-        places = {key: object_place(key.split(BETWEEN), parts) for key in keys}
-        self._keys = {place.identity: key for key, place in places.items()}
-        self._part = {place.identity: place.part for place in places.values()}
+        self._keys: dict[int, str] = {}
+        self._part: dict[int, int] = {}
+        self._contexts: dict[int, bytes] = {}
         objects = context.objects
         looked_up = sorted(objects.changes.items()), objects.namespaces and sorted(objects.namespaces)
         shared_context = digest(archive.environment, bool(context.owners), looked_up)
-        self._contexts = {identity: self._context(key, shared_context) for identity, key in self._keys.items()}
+        for key in keys:
+            columns = key.split(BETWEEN)
+            part, identity = object_place(columns, parts)
+            self._keys[identity], self._part[identity] = key, part
+            self._contexts[identity] = self._context(key, columns, shared_context)
         walks = (archive.walk(context, identity, self._owner) for identity, context in self._contexts.items())
         self._walks = sorted((walk for walk in walks if walk is not None), key=self._place)
 
@@ -383,13 +395,15 @@ class WaveWalks:
 
     def _owner(self, uid: str) -> bytes:
         """Return the differences of an owner."""
-        if uid not in self._owners:
-            self._owners[uid] = digest(self._walk_context.owners.get(uid))
-        return self._owners[uid]
+        differing = self._owners.get(uid)
+        if differing is None:
+            changes = self._walk_context.owners.get(uid)
+            differing = self._owners[uid] = _NO_CHANGES if changes is None else digest(changes)
+        return differing
 
-    def _context(self, key: str, shared_context: bytes) -> bytes:
+    def _context(self, key: str, columns: Sequence[str], shared_context: bytes) -> bytes:
         """Return a digest of a walk's inputs; findings about its requests are stored by key (`stored_key`)."""
-        group, resource, namespace, _, *workspace = key.split(BETWEEN)
+        group, resource, namespace, _, *workspace = columns
         place = (group, resource, namespace, *workspace)
         if place not in self._places:
             changes = self._walk_context.namespaces.get(namespace_key(namespace, "".join(workspace)))
