@@ -2,6 +2,7 @@
 --             lists name, uid and whether a finalizer keeps the object, its own or one that the deletion adds. It is null if
 --             the log does not list the objects. A request that failed on one object may have deleted others before it
 -- Parameters: none
+-- Needs:      verb = 'deletecollection'
 -- Example:    execute collection_deletions
 select
   api_group, resource, "namespace", epoch_us(received) as received, epoch_us(stage_time) as stage_time, request_uri,

@@ -3,6 +3,7 @@
 --             $refused  whether requests count that a policy or webhook refused
 --             $written  whether only requests count that can find an object of the log: a client that empties a namespace asks for all kinds
 --             $let_in   the `seq` of requests that count although the authorizers refused them
+-- Needs:      verb = 'deletecollection'
 -- Example:    execute collections(group := null, refused := false, written := false, let_in := [])
 with written as (
   select distinct api_group, resource, unnest(["namespace", '']) as "namespace", workspace

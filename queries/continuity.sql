@@ -3,6 +3,7 @@
 --             object (`breaks`, and the `seq` of these updates in `broken`). An update that creates its object replaces
 --             nothing. `replay/reconstruct/trust.py` has the rule.
 -- Parameters: none
+-- Needs:      verb = 'update' and object_resource_version <> ''
 -- Example:    execute continuity
 with written as (
   select

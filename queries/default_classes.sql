@@ -1,6 +1,7 @@
 -- What:       Evidence for default IngressClasses and StorageClasses: for each object that was created without a class, the
 --             class that it got (null for none), and each write to a class (its name in `class_name`)
 -- Parameters: none
+-- Needs:      resource in ('ingressclasses', 'storageclasses') or default_class is not null and resource <> 'pods'
 -- Example:    execute default_classes
 select
   resource,

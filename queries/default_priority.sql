@@ -1,6 +1,7 @@
 -- What:       Evidence for a default PriorityClass: the classes of pods that were created without one (null for none), counted
 --             by class, and each write to a PriorityClass that may be a default (its name in `class_name`)
 -- Parameters: none
+-- Needs:      resource = 'priorityclasses' or default_class is not null and resource = 'pods'
 -- Example:    execute default_priority
 with created as (
   -- Apart from the other, which reads bodies.

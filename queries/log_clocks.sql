@@ -2,6 +2,7 @@
 --             revisions for the whole cluster. So the clocks of the API servers differ by at least `apart` (microseconds).
 --             Only writes that certainly stored an object count.
 -- Parameters: none
+-- Needs:      response_resource_version <> ''
 -- Example:    execute log_clocks
 with stored as (
   select file, received, stage_time, try_cast(response_resource_version as bigint) as revision

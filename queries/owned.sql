@@ -1,6 +1,7 @@
 -- What:       The keys of the objects that controllers created for owners, or failed to create, with the uids of both. An
 --             object that never got a name has the key `audit id` and the id of its request
 -- Parameters: none
+-- Needs:      verb = 'create' and owners is not null
 -- Example:    execute owned
 select distinct
   concat_ws(

@@ -1,5 +1,6 @@
 -- What:       The controllers of the objects between a workload and its pods, from the creation of these objects
 -- Parameters: none
+-- Needs:      verb = 'create' and owners is not null
 -- Example:    execute owners
 select distinct
   "namespace",

@@ -4,6 +4,7 @@
 --             writes changed nothing. `replay/reconstruct/history/clock.py` has the rule.
 -- Parameters: $wanted  list of revisions
 --             $error   by how many microseconds times of different API servers may be wrong
+-- Needs:      response_resource_version <> '' or object_resource_version <> ''
 -- Example:    execute revisions(wanted := [100, 200], error := 0)
 with told as (
   select

@@ -1,5 +1,6 @@
 -- What:       The workspaces of kcp in a log: logical cluster, path, and the requests that admission saw
 -- Parameters: none
+-- Needs:      workspace <> ''
 -- Example:    replay sql workspaces --store STORE
 select
   workspace,

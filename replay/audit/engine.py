@@ -24,6 +24,18 @@ PART_MEMORY = "256MB"
 """Memory limit in each process that reads parts."""
 
 
+_of_stores: dict[str, duckdb.DuckDBPyConnection] = {}
+"""Connections of the open stores of this process, by the directory into which they spill."""
+
+# A child has the memory of a connection, but not its threads.
+os.register_at_fork(after_in_child=_of_stores.clear)
+
+
+def running(temporary: str) -> duckdb.DuckDBPyConnection | None:
+    """Return the connection of an open store of this process that spills to `temporary`, if it has started."""
+    return _of_stores.get(temporary)
+
+
 def connect(temporary: str, threads: int, memory: str = PART_MEMORY) -> duckdb.DuckDBPyConnection:
     """Return an in-memory DuckDB that spills to `temporary` and never loads an extension."""
     connection = duckdb.connect(
@@ -64,7 +76,7 @@ class Engine:
         if self._is_spent:
             self.stop()
         if self._connection is None:
-            self._connection = connect(self._temporary, os.cpu_count() or 1, memory)
+            self._connection = _of_stores[self._temporary] = connect(self._temporary, os.cpu_count() or 1, memory)
         elif memory != self._memory:
             self._connection.execute(f"set memory_limit = {literal(memory)}")
         else:
@@ -91,6 +103,7 @@ class Engine:
         """Close the engine and release its memory."""
         self._is_spent = False
         if self._connection is not None:
+            del _of_stores[self._temporary]
             self._connection.close()
             self._connection = None
 

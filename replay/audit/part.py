@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from replay.audit import queries
 from replay.audit.arrow import frame_from_relation
-from replay.audit.engine import connect, literal
+from replay.audit.engine import connect, literal, running
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import UserInfo
 from replay.kube.gvk import ObjectRef
@@ -190,7 +190,7 @@ class StorePart(Struct, frozen=True):
         for name, each in (("$predicate", predicate), ("$within", within)):
             query = query.replace(name, each.sql if each else "true")
             parameters += each.parameters if each else ()
-        with engine(self.temporary).cursor() as connection:
+        with (running(self.temporary) or engine(self.temporary)).cursor() as connection:
             connection.execute(self.tables.variables())
             return frame_from_relation(connection.sql(query, params=parameters))
 
@@ -290,7 +290,7 @@ def keyed_records(frame: pl.DataFrame, key: str = "identity") -> Iterator[KeyedR
 
 @lru_cache(maxsize=1)
 def engine(temporary: str) -> duckdb.DuckDBPyConnection:
-    """Return the DuckDB of this process. It has no data. Its start takes as long as selecting the rows of a part."""
+    """Return the DuckDB of a process without the store's. It has no data. Its start takes as long as selecting the rows of a part."""
     return connect(temporary, threads=1)
 
 

@@ -51,10 +51,10 @@ def unread_counts(
     """Return `(verb, group, resource, subresource, requests)` of successful requests that the predicate does not select."""
     query = queries.text("unread_requests").replace("$predicate", predicate.sql)
     query = query.replace("$within", within.sql if within else "true")
-    return store.sql(query, *predicate.parameters, *(within.parameters if within else ())).rows()
+    return store.rows(query, *predicate.parameters, *(within.parameters if within else ()))
 
 
 def unmatched_by_kind(store: Store, predicate: RowPredicate) -> list[tuple[str, str, str, str, str, int]]:
     """Return `(group, resource, subresource, verb, level, requests)` of successful requests, without selected ones."""
     query = queries.text("unmatched_by_kind").replace("$predicate", predicate.sql)
-    return store.sql(query, *predicate.parameters).rows()
+    return store.rows(query, *predicate.parameters)

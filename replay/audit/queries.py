@@ -10,6 +10,7 @@ from replay.errors import StoreError
 
 _PACKAGE = Path(__file__).parents[1]
 _PART = re.compile(r"\$(\w+)")
+_NEEDS = re.compile(r"^-- Needs: +(.+)$", re.MULTILINE)
 
 
 @cache
@@ -40,6 +41,15 @@ def filled(name: str, **parts: str) -> str:
     lines = text(name).splitlines(keepends=True)
     query = "".join(lines[next(place for place, line in enumerate(lines) if not line.startswith("--")) :])
     return _PART.sub(lambda match: parts.get(match[1], match[0]), query)
+
+
+@cache
+def needs() -> dict[str, str]:
+    """Return the conditions over `request` without which a query has no row, by name of the query.
+
+    Headers state them, for queries that need a kind of request that a log often lacks.
+    """
+    return {name: found[1] for name in names() if (found := _NEEDS.search(text(name)))}
 
 
 def header(name: str) -> str:

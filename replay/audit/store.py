@@ -101,6 +101,7 @@ class Store:
         self._is_kept = is_kept
         self._stack = ExitStack()
         self._answers: dict[bytes, list[list[Any]]] = {}
+        self._empty: frozenset[str] | None = None
         try:
             if is_kept:
                 self._stack.enter_context(storage.locked(READERS, IN_USE, shared=True))
@@ -167,7 +168,7 @@ class Store:
 
     def take_over(self, catalog: Catalog) -> None:
         """Adopt a catalogue that another process wrote into the directory."""
-        self._catalog = catalog
+        self._catalog, self._empty = catalog, None
         self._engine.refresh()
 
     def rest(self) -> None:
@@ -232,6 +233,7 @@ class Store:
         self, stack: ExitStack, files: list[LogFile], digests: dict[LogFile, str], reading: _Reading
     ) -> IngestReport:
         self._answers.clear()
+        self._empty = None
         if self._is_kept:
             stack.enter_context(self.storage.locked(WRITERS, BUSY))
             self._catalog = read_catalog(self.storage)
@@ -388,6 +390,8 @@ class Store:
         read: list[list[RequestRecord]] = []
 
         def asked() -> list[RequestRecord]:
+            if self.is_empty("collections"):
+                return []
             rows = keyed_records(self.query("collections", **parameters), "identity")
             return [record for some in rows for record in some.records]
 
@@ -406,6 +410,9 @@ class Store:
 
     def _part_by_part(self, parts: Iterable[int], name: str, key: str, **parameters: Any) -> Iterator[KeyedRecords]:
         """Yield the rows of a query over one part after the other, because all together may not fit into memory."""
+        if self.parts == 1:
+            yield from keyed_records(self.query(name, **parameters), key)
+            return
         # A connection of its own: whoever takes the rows may ask the store something else in between.
         with self._engine.connection().cursor() as connection:
             connection.execute(self.tables.views())
@@ -431,6 +438,27 @@ class Store:
         except duckdb.Error as error:
             raise StoreError(" ".join(str(error).split())) from error
 
+    def rows(self, text: str, *values: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Return what `sql` does as tuples. For few rows this takes half as long, because DuckDB plans a query once."""
+        try:
+            return self._engine.connection().execute(text, list(values) or parameters).fetchall()
+        except duckdb.Error as error:
+            raise StoreError(" ".join(str(error).split())) from error
+
+    def is_empty(self, name: str) -> bool:
+        """Return whether a query has no row, because no request meets the condition that the query's header states.
+
+        One read of the log finds out about all such queries. Most of them have no row in most logs.
+        """
+        conditions = queries.needs()
+        if name not in conditions:
+            return False
+        if self._empty is None:
+            columns = ", ".join(f"bool_or({condition})" for condition in conditions.values())
+            ((*are_met,),) = self.rows(f"select {columns} from request")  # noqa: S608 - of our own queries
+            self._empty = frozenset(query for query, is_met in zip(conditions, are_met, strict=True) if not is_met)
+        return name in self._empty
+
     def remembered(self, name: str, make: Callable[[], bytes], question: bytes = b"") -> bytes:
         """Return the stored result of `make` for this store, or call `make` and store the result.
 
@@ -448,28 +476,34 @@ class Store:
         """Return the rows of a query about the whole log. They are kept until the next ingest, in a kept store also on disk."""
         question = f"{queries.text(name)} {sorted(parameters.items())}".encode()
         if question not in self._answers:
-            content = self.remembered(name, lambda: orjson.dumps(self.query(name, **parameters).rows()), question)
+            content = self.remembered(name, lambda: orjson.dumps(self._asked(name, parameters)), question)
             self._answers[question] = orjson.loads(content)
         return self._answers[question]
 
+    def _asked(self, name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        return [] if self.is_empty(name) else self.rows(queries.text(name), **parameters)
+
     def frame(self, name: str, **parameters: Any) -> pl.DataFrame:
-        """Return the frame of a query that takes long. A kept store keeps it, unless it is too large."""
+        """Return the frame of a query that takes long, without columns if `is_empty`. A kept store keeps it, unless it is too large."""
         frames: list[pl.DataFrame] = []
 
+        def asked() -> pl.DataFrame:
+            return pl.DataFrame() if self.is_empty(name) else self.query(name, **parameters)
+
         def content() -> bytes:
-            frames.append(self.query(name, **parameters))
+            frames.append(asked())
             if frames[0].estimated_size() > MOST_FRAME_BYTES:
                 return b""
             frames[0].write_ipc(file := io.BytesIO(), compression="zstd")
             return file.getvalue()
 
         if not self._is_kept:
-            return self.query(name, **parameters)
+            return asked()
         question = f"{queries.text(name)} {sorted(parameters.items())}".encode()
         remembered_content = self.remembered(name, content, question)
         if frames:
             return frames[0]
-        return pl.read_ipc(remembered_content) if remembered_content else self.query(name, **parameters)
+        return pl.read_ipc(remembered_content) if remembered_content else asked()
 
     def rejects(self) -> Iterator[Reject]:
         """Yield every line of every ingest that is not used."""

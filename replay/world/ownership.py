@@ -25,7 +25,10 @@ class Ownership(Struct, frozen=True):
 
     @staticmethod
     def from_rows(rows: pl.DataFrame) -> Ownership:
-        """Return the ownership from the rows of `owned.sql`."""
+        """Return the ownership from the rows of `owned.sql`, or from no row, which need not have columns."""
+        if rows.is_empty():
+            names = dict.fromkeys(("key", "uid", "owner"), pl.String)
+            return Ownership(pl.DataFrame(schema=names), pl.DataFrame(schema={"key": pl.String, "depth": pl.Int64}))
         return Ownership(rows, _depths(rows))
 
     @property

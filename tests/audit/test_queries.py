@@ -13,6 +13,8 @@ import pytest
 from replay.audit import queries
 from replay.audit.store import Store
 
+SAMPLE = Path("sample_audit/shop")
+
 
 def labelled(number: int, verb: str, labels: dict[str, str]) -> str:
     body = {"kind": "Namespace", "metadata": {"name": "n", "labels": labels, "resourceVersion": str(number)}}
@@ -61,6 +63,13 @@ def connection(directory: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def sample() -> Iterator[Store]:
+    with Store.open() as store:
+        store.ingest([SAMPLE])
+        yield store
+
+
 def described() -> dict[str, list[tuple[str, str]]]:
     """The columns of each view, as queries/README.md describes them."""
     page = (queries.folder() / "README.md").read_text(encoding="utf-8")
@@ -106,6 +115,19 @@ def test_every_query_runs(name: str, connection: duckdb.DuckDBPyConnection) -> N
     text = re.sub(r"^--.*$", "", queries.text(name), flags=re.MULTILINE)
     sql = re.sub(r"[<=>] \?", "= 1", re.sub(r"\$(\w+)", lambda match: SAMPLES.get(match[1], "1"), text))
     assert connection.execute(sql).fetchall() is not None
+
+
+@pytest.mark.parametrize("name", queries.needs())
+def test_a_query_has_no_row_without_what_it_needs(name: str, sample: Store) -> None:
+    """All else in the sample gives no row, whatever the parameters; with the rest, the store asks the query."""
+    met = f"coalesce({queries.needs()[name]}, false)"
+    given = {"group": None, "refused": True, "written": False, "let_in": [1], "wanted": [7], "error": 0}
+    parameters = {each: given[each] for each in given if f"${each}" in queries.text(name)}
+    # `counted_row` has the columns that conditions name, too.
+    text = re.sub(r"\bfrom (request|counted_row)\b", rf"from (from \1 where not {met})", queries.text(name))
+    assert text != queries.text(name)
+    assert sample.rows(text, **parameters) == []
+    assert sample.is_empty(name) == (not sample.rows(f"select 1 from request where {met} limit 1"))
 
 
 def test_requests_by_user(connection: duckdb.DuckDBPyConnection) -> None:

@@ -19,6 +19,7 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from replay.audit import queries
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
@@ -328,7 +329,7 @@ def _spread(stage: _Stage, first: Wave) -> None:
         keys |= ownership.owned_by(changes)
     if stage.worker_pool.job.with_lines:
         # Only `--outcomes` shows what objects from before the log change.
-        older = frozenset(str(row[0]) for row in stage.store.query("older").iter_rows())
+        older = frozenset(str(row[0]) for row in stage.store.rows(queries.text("older")))
         context = replace(first.context, owners=owners, owner_uids=workload_of_body, differs_only_before_log=True)
         stage.run(Wave(older - walked, context, first.divergence, ownership))
 
