@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from replay.audit.event import RequestRecord
 from replay.reconstruct.history.history import NOT_FOUND
 from replay.reconstruct.patch.body import PatchForm, form_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import get
+from replay.world.result import CausingRequest
 
 _OWNED = '"ownerReferences"'
+
+
+class UnnamedCreation(NamedTuple):
+    """A creation without a name in the log: its sequence number, and the request as a cause."""
+
+    seq: int
+    as_cause: CausingRequest
 
 
 def may_apply(record: RequestRecord) -> bool:

@@ -27,11 +27,12 @@ from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.rules import EquivalentResourceMapper
 from replay.reconstruct.cluster import Cluster
 from replay.world.collection import Collections
+from replay.world.creation import UnnamedCreation
 from replay.world.decide import OPEN, Gate
 from replay.world.lookup import DEFINITION, LookupChanges, granting_objects
 from replay.world.namespace import namespace_key
 from replay.world.ownership import Ownership
-from replay.world.result import Cause, answered, refusers
+from replay.world.result import Cause, CausingRequest, answered, label, refusers
 
 
 class ComparedSets(Protocol):
@@ -148,11 +149,11 @@ def followed_collections(records: Iterable[RequestRecord], job: ComparedSets, fi
 class GatedObjects(NamedTuple):
     """Objects of requests that only one set's authorizers allow.
 
-    `unnamed` are creations without a name in the log, as request numbers in order by group, resource and namespace.
+    `unnamed_creations` are those without a name in the log, in order, by group, resource and namespace.
     """
 
     keys: frozenset[str] = frozenset()
-    unnamed_creations: Mapping[tuple[str, str, str], tuple[int, ...]] = {}
+    unnamed_creations: Mapping[tuple[str, str, str], tuple[UnnamedCreation, ...]] = {}
 
 
 def gated_objects(store: Store, gate: Gate) -> GatedObjects:
@@ -160,9 +161,12 @@ def gated_objects(store: Store, gate: Gate) -> GatedObjects:
     if gate == OPEN:
         return GatedObjects()
     rows = store.query("gated", requests=sorted(gate.refused | gate.newly_allowed | gate.unknown)).rows()
-    unnamed = {
-        (group, resource, namespace): tuple(created) for group, resource, namespace, _, created in rows if created
-    }
+    unnamed = {}
+    for group, resource, namespace, _, created in rows:
+        name = label(ObjectRef(group, resource, namespace, ""))
+        unnamed[group, resource, namespace] = tuple(
+            UnnamedCreation(each["seq"], CausingRequest(each["audit_id"], name)) for each in created or ()
+        )
     return GatedObjects(frozenset(row[3] for row in rows), unnamed)
 
 

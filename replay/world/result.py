@@ -13,6 +13,7 @@ from replay.admission.decision import Denial
 from replay.audit.answer import denied_by
 from replay.audit.event import RequestRecord
 from replay.kube.denial import deniers
+from replay.kube.gvk import ObjectRef
 from replay.world.controller import Retry
 
 _ERRORS_FROM = 400
@@ -161,9 +162,9 @@ def numbered(consequences: Iterable[Consequence]) -> tuple[list[Consequence], di
     return list(numbers), number_of
 
 
-def label(record: RequestRecord) -> str:
-    """Return how a report names the object of a request."""
-    name = record.name or "…"
-    if record.resource == "namespaces":
+def label(about: RequestRecord | ObjectRef) -> str:
+    """Return how a report names an object, or that of a request."""
+    name = about.name or "…"
+    if about.resource == "namespaces":
         return f"namespaces {name}"
-    return f"{record.resource} {record.namespace}/{name}" if record.namespace else f"{record.resource} {name}"
+    return f"{about.resource} {about.namespace}/{name}" if about.namespace else f"{about.resource} {name}"

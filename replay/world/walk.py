@@ -7,6 +7,7 @@ from collections.abc import Collection as Sized
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf
+from operator import attrgetter
 
 from msgspec import Struct, field
 
@@ -27,7 +28,7 @@ from replay.world.before_log import StatesBeforeLog
 from replay.world.collecting import CollectionPredictor, CollectionStep
 from replay.world.collection import Collection, CollectionCursor, Collections
 from replay.world.controller import GARBAGE_COLLECTOR, is_controller
-from replay.world.creation import may_apply
+from replay.world.creation import UnnamedCreation, may_apply
 from replay.world.existence import Existence
 from replay.world.judge import Judge
 from replay.world.lookup import (
@@ -94,11 +95,8 @@ class WalkContext(Struct, frozen=True):
     """Sequence numbers of the writes that only the candidate's authorizers allow."""
     unknown: frozenset[int] = frozenset()
     """Sequence numbers of the writes for which the candidate's authorization is unknown."""
-    unnamed_creations: Mapping[tuple[str, str, str], tuple[int, ...]] = field(default_factory=dict)
-    """Sequence numbers of newly allowed creations without a name in the log, in order.
-
-    The key is group, resource and namespace.
-    """
+    unnamed_creations: Mapping[tuple[str, str, str], tuple[UnnamedCreation, ...]] = field(default_factory=dict)
+    """Newly allowed creations without a name in the log, in order, by group, resource and namespace."""
     differs_only_before_log: bool = False
     """A flag that the objects differ only if they existed before the log."""
     kinds: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("", "namespaces"): "Namespace"})
@@ -356,7 +354,7 @@ class _ObjectWalk:
         elif step.record.seq in self._context.newly_allowed:
             yield from self._server.newly_allowed(step, branch.state, is_open=self._may_be_created(step, branch))
         elif step.logged.cause == Cause.ABSENT and self._may_be_created(step, branch):
-            yield ServerAnswer(UNKNOWN, branch.state)
+            yield ServerAnswer(UNKNOWN, branch.state, causing_request=self._unnamed[0].as_cause)
         elif (
             step.ending is not None
             and (may_decide_differently := self._end_before_admission(step, step.ending)) is not None
@@ -385,7 +383,7 @@ class _ObjectWalk:
 
         A newly allowed creation without a name may have created it.
         """
-        if not self._unnamed or self._unnamed[0] > step.record.seq:
+        if not self._unnamed or self._unnamed[0].seq > step.record.seq:
             return False
         return not (step.existed_before if branch.state is None else not branch.is_absent)
 
@@ -394,13 +392,13 @@ class _ObjectWalk:
 
         It existed before them, or was deleted after them.
         """
-        if not self._unnamed or self._unnamed[0] > step.record.seq:
+        if not self._unnamed or self._unnamed[0].seq > step.record.seq:
             return
         is_there = any(
             step.existed_before if branch.state is None else not branch.is_absent for branch in self._branches
         )
         if is_there or self._deletes_whatever_is_there(step):
-            self._unnamed = self._unnamed[bisect_left(self._unnamed, step.record.seq) :]
+            self._unnamed = self._unnamed[bisect_left(self._unnamed, step.record.seq, key=attrgetter("seq")) :]
 
     def _deletes_whatever_is_there(self, step: WorldStep) -> bool:
         """Return whether a deletion leaves nothing in any case: the log's found nothing, and nothing refuses it."""
@@ -452,7 +450,9 @@ class _ObjectWalk:
             return
         differs = result.cause != step.logged.cause
         causing_request = self._causing_request(step, answers)
-        is_root = (was_same and causing_request is None) or (result.cause == Cause.DENIED and step.is_newly_denied)
+        # In a log with gaps, a missing line may be the cause of what is unknown.
+        is_first = was_same and causing_request is None and (self._is_trusted or result.cause != Cause.UNKNOWN)
+        is_root = is_first or (result.cause == Cause.DENIED and step.is_newly_denied)
         denials = _denials(answers)
         again = retry(step, result)
         consequence = Consequence(

@@ -327,7 +327,7 @@ ROWS = [
     Row(
         "what a collection leaves that ends at an object before",
         [CREATE_KEPT, CREATE_B, COLLECTION, CREATE_B],
-        [SUCCEEDS, SUCCEEDS, DENIES, ("denied", None), (EXISTS, 2)],
+        [SUCCEEDS, SUCCEEDS, DENIES, DENIES, (EXISTS, 2)],
     ),
     Row(
         "a collection ends at the first of several objects that are there in this world alone",

@@ -171,7 +171,7 @@ ROWS = [
     Row(
         "a creation that both sets deny is made invalid before the policy of the candidate refuses it",
         [refused("configmaps", body("ConfigMap", labels=BAD)), refused("secrets", body("Secret", labels=BAD))],
-        [("invalid", None), ("denied", None)],
+        [("invalid", "root"), ("denied", None)],
         mutation="object.kind == 'Secret' ? [] : [JSONPatch{op: 'add', path: '/metadata/labels/a~0b', value: 'c'}]",
         both=True,
     ),

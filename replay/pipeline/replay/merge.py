@@ -242,7 +242,7 @@ def write_lines(
 def _ended(line: Line, world: World) -> bytes:
     """Return a line with the end of its request, which is known only after the walks."""
     consequence, causing_request = world.consequence(line.place), world.causing_request(line.place)
-    root = line.root and causing_request is None
+    root = causing_request is None and (line.root or (consequence is not None and consequence.root))
     told = world.shown_ends.get(line.place)
     if consequence is None or (told is not None and told.cause == Cause.UNKNOWN):
         return ended_line(line.line, Ending(told or line.result, root=root))

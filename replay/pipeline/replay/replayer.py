@@ -81,7 +81,8 @@ class Pending(Struct, frozen=True, array_like=True):
 class Line(NamedTuple):
     """A line of `--outcomes` that lacks the end of its request.
 
-    `result` is the end of the request taken alone. `root` marks a finding.
+    `result` is the end of the request taken alone. `root` marks a finding, and a request that ends differently by
+    itself.
     """
 
     place: LogPosition
@@ -424,9 +425,9 @@ def _paths(*patches: Sequence[JSON]) -> tuple[str, ...]:
 
 
 def _line(place: LogPosition, outcome: Outcome, record: RequestRecord) -> Line:
-    return Line(
-        place, outcome_line(outcome), isolated_end(outcome, record), outcome.outcome is not OutcomeKind.UNCHANGED
-    )
+    end = isolated_end(outcome, record)
+    is_root = outcome.outcome is not OutcomeKind.UNCHANGED or end.cause != answered(record).cause
+    return Line(place, outcome_line(outcome), end, is_root)
 
 
 def isolated_end(outcome: Outcome, record: RequestRecord) -> RequestEnd:
