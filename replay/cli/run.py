@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec.structs import replace
 
 from replay.cli.options import (
     AcceptanceFile,
@@ -30,6 +31,7 @@ from replay.pipeline.project.format import FailOn, Format
 if TYPE_CHECKING:
     from replay.compare.result import RunResult
     from replay.pipeline.options import Options
+    from replay.pipeline.replay.workers import Fleet
     from replay.pipeline.scenario import Scenario
 
 
@@ -115,42 +117,49 @@ def run(
     Reads audit logs, decides every request with the baseline and with the candidate, and reports the differences. A directory with
     audit.*, current/, candidate/ and cluster.* needs no options.
     """
-    from replay.pipeline.options import Options, today
 
-    scenario = source.scenario()
-    options = Options(
-        outcomes=outcomes,
-        rejects=rejects,
-        save_cases=save_cases,
-        redact=redact,
-        owner_label=owner_label,
-        workers=machines.workers,
-        prove=prove,
-        webhooks=tuple(webhook or ()),
-        focus=requests.focus(policies=policy, workspaces=workspace, batches=batches),
-        accepted=accepted,
-        today=today(),
-        authorization_mode=authorization_mode,
-    )
+    def options(fleet: Fleet | None) -> Options:
+        from replay.pipeline.options import Options, today
+
+        return Options(
+            outcomes=outcomes,
+            rejects=rejects,
+            save_cases=save_cases,
+            redact=redact,
+            owner_label=owner_label,
+            workers=machines.workers,
+            fleet=fleet,
+            prove=prove,
+            webhooks=tuple(webhook or ()),
+            focus=requests.focus(policies=policy, workspaces=workspace, batches=batches),
+            accepted=accepted,
+            today=today(),
+            authorization_mode=authorization_mode,
+        )
+
     form = Format.JSON if as_json else output
+    scenario = source.scenario()
     with machines.fleet() as fleet:
-        options = replace(options, fleet=fleet)
         if watch:
-            _watch(scenario, options, full=full, brief=brief)
-        _run_once(scenario, options, report, (form, out, full, brief), fail_on)
+            _watch(scenario, options(fleet), full=full, brief=brief)
+        workers = machines.workers if fleet is None else 1
+        _run_once(scenario, workers, partial(options, fleet), report, (form, out, full, brief), fail_on)
 
 
 def _run_once(
     scenario: Scenario,
-    options: Options,
+    workers: int,
+    make_options: Callable[[], Options],
     report: Path | None,
     printed: tuple[Format, Path | None, bool, bool],
     fail_on: list[FailOn] | None,
 ) -> None:
+    """Run once. `workers` is the number of processes of this machine; the options are made while one of them reads."""
     from replay.pipeline.processes import forking
     from replay.pipeline.reading_process import read_ahead
 
-    with forking(), read_ahead(scenario, options) as reading:  # meanwhile all else is imported
+    with forking(), read_ahead(scenario, workers) as reading:  # meanwhile all else is imported
+        options = make_options()
         from replay.cli.progress import progress_on
         from replay.pipeline import output
         from replay.pipeline.output import USUAL, exit_code

@@ -6,10 +6,12 @@ Both take about as long, so the log is ready when this process is. This module i
 from __future__ import annotations
 
 import os
+import threading
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
+from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from replay.audit.catalog import Catalog
     from replay.audit.ingest import Progress
     from replay.audit.segment import IngestReport
-    from replay.pipeline.options import Options
 
 
 _POLL_SECONDS = 0.2
@@ -74,14 +75,14 @@ class AheadReading(NamedTuple):
 
 
 @contextmanager
-def read_ahead(scenario: Scenario, options: Options) -> Iterator[AheadReading | None]:
+def read_ahead(scenario: Scenario, workers: int) -> Iterator[AheadReading | None]:
     """Start to read a scenario's log; yield None if the caller must read it.
 
-    That is so for standard input, kept stores (not changed before the manifests are valid), fleets, single workers, and
-    processes that cannot fork.
+    That is so for standard input, kept stores (not changed before the manifests are valid), a single worker (0: one for
+    each core), and processes that cannot fork.
     """
-    is_alone = (options.workers or os.cpu_count() or 1) == 1
-    if not can_fork() or is_alone or options.fleet is not None or scenario.store is not None or STDIN in scenario.logs:
+    is_alone = (workers or os.cpu_count() or 1) == 1
+    if not can_fork() or is_alone or scenario.store is not None or STDIN in scenario.logs:
         yield None
         return
     with scratch() as directory:
@@ -107,6 +108,8 @@ def _read(directory: Path, scenario: Scenario, connection: Connection) -> None:
 
     from replay.audit.store import Store  # noqa: PLC0415 - the other process does not wait for this
 
+    # Polars writes the last files, and is imported while the threads of DuckDB read.
+    threading.Thread(target=import_module, args=("polars",), daemon=True).start()
     try:
         with Store.for_one_run(directory) as store:
             report = store.ingest(scenario.logs, progress, scenario.formats)

@@ -152,9 +152,9 @@ class Piece(NamedTuple):
     ("names", "workers", "shown"),
     [
         ("a b c d", 2, "a b c d"),
-        ("a b c d e", 2, "a b c d e1/2 e2/2"),
-        ("a b c d e", 3, "a b c d e"),
-        ("a b c d e", 4, "a b c d e1/4 e2/4 e3/4 e4/4"),
+        ("a b c d e", 2, "a b c d e1/4 e2/4 e3/4 e4/4"),
+        ("a b c d e", 3, "a b c d1/3 d2/3 d3/3 e1/3 e2/3 e3/3"),
+        ("a b c d e", 4, "a b c d e1/8 e2/8 e3/8 e4/8 e5/8 e6/8 e7/8 e8/8"),
         ("a b", 5, "a1/2 a2/2 b1/2 b2/2"),
         ("a b c", 1, "a b c"),
         ("a", 4, "a"),

@@ -260,11 +260,13 @@ class WorkerPool(Generic[J]):
     def shared(self, parts: Sequence[S]) -> list[S]:
         """Return parts that keep all local processes busy to the end.
 
-        If the last parts are fewer than the processes, each of them is divided into shares.
+        If the last parts are fewer than the processes, they are divided into a share for each process. After other
+        parts, which are not equally large, there are two for each.
         """
         workers = _size(self._options)
         rest = len(parts) % workers
-        total = workers // rest if rest else 1
+        shares = 2 * workers if len(parts) > rest else workers
+        total = shares // rest if rest else 1
         if self._options.fleet is not None or len(parts) == 1 or total == 1:
             return list(parts)
         return [*parts[:-rest], *(share for part in parts[-rest:] for share in part.shares(total))]
