@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from replay.cellib.version import NEWEST_MINOR, KubernetesVersion
+from replay.go.format import aggregate
 from replay.kube.admissionregistration import GROUP
 from replay.manifests.finding import forbidden
 
@@ -41,12 +42,13 @@ SKIPPED_REVIEWS = "ExcludeAdmissionWebhookVirtualResources"
 
 
 class _Gate(NamedTuple):
-    """The minor versions from which a gate exists, is beta, is on by default, and is stable."""
+    """The minor versions from which a gate exists, is beta, is on by default, is stable, and cannot be turned off."""
 
     since: int
     beta: int = NEWEST_MINOR + 1
     on: int = NEWEST_MINOR + 1
     stable: int = NEWEST_MINOR + 1
+    locked: int = NEWEST_MINOR + 1
 
 
 _GATES: Mapping[str, _Gate] = {
@@ -56,7 +58,7 @@ _GATES: Mapping[str, _Gate] = {
     "GenericWorkload": _Gate(35, 37),
     "ClusterTrustBundle": _Gate(27, 33, 37, 37),
     "PodTopologyLabelsAdmission": _Gate(33, 35, 35),
-    "NodeDeclaredFeatures": _Gate(35, 36, 36, 37),
+    "NodeDeclaredFeatures": _Gate(35, 36, 36, 37, 37),
     "WorkloadWithJob": _Gate(36),
 }
 """The gates of `pkg/features/kube_features.go` on which something here depends."""
@@ -71,6 +73,13 @@ def is_enabled(gate: str, version: KubernetesVersion, gates: Gates = NO_GATES) -
     stage = "AllAlpha" if minor < known.beta else "AllBeta"
     default = minor >= known.on
     return minor >= known.since and gates.get(gate, gates.get(stage, default) if minor < known.stable else default)
+
+
+def locked_problem(version: KubernetesVersion, gates: Gates) -> str:
+    """Return why a server does not start with these gates, in its words, or "" (`featureGate.SetFromMap`)."""
+    locked = (name for name, is_on in gates.items() if not is_on and name in _GATES)
+    problems = [name for name in sorted(locked) if version.minor >= _GATES[name].locked]
+    return aggregate(f"cannot set feature gate {name} to false, feature is locked to true" for name in problems)
 
 
 STATIC_FIELD_SINCE = 36

@@ -109,6 +109,10 @@ REFUSED = [
         "--admission-control=AlwaysAdmit --enable-admission-plugins=Priority",
         "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive",
     ),
+    (
+        "--feature-gates=NodeDeclaredFeatures=false",
+        "cannot set feature gate NodeDeclaredFeatures to false, feature is locked to true",
+    ),
 ]
 
 

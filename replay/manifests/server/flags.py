@@ -24,6 +24,7 @@ from replay.go.format import aggregate, quote
 from replay.go.time import DurationError, parse_duration
 from replay.manifests.plugin import plugins_of
 from replay.manifests.read.values import yaml_values
+from replay.manifests.served import locked_problem
 
 # Parser of the arguments of `kube-apiserver` (`github.com/spf13/pflag`, `FlagSet.Parse`).
 # `data/flags.json` has the names, types and versions of the flags of `NewAPIServerCommand`.
@@ -233,10 +234,11 @@ class ServerFlags(Struct, frozen=True):
         return {name.strip(): text.strip().lower() in _TRUE for name, _, text in pairs}
 
     def plugins(self, version: KubernetesVersion) -> frozenset[str]:
-        """Return the plugins that are on. Raises ManifestError, with the server's text, for names that it refuses."""
+        """Return the plugins that are on. Raises ManifestError, with the server's text, for what it refuses."""
         plugins = plugins_of(version)
         enabled, disabled, only = (self.names(flag) for flag in (ENABLE, DISABLE, ONLY))
-        if problem := aggregate(_problems({each.name for each in plugins}, enabled, disabled, only)):
+        problem = locked_problem(version, self.gates)
+        if problem := problem or aggregate(_problems({each.name for each in plugins}, enabled, disabled, only)):
             raise ManifestError(problem, path=self.path)
         if only is not None:
             return frozenset(only)
