@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from replay.storage.directory import store_error
 FEW_PARTS = 8
 """Number of parts up to which queries need little memory. Up to it, a new start of the engine costs more than it saves.
 """
+FEW_BYTES = 16 << 20
+"""Size of a store in bytes up to which the same holds, however many parts it has: that of a log of 250 MB."""
 INGEST_MEMORY = "704MB"
 """Memory limit of an ingest.
 
@@ -27,8 +30,9 @@ PART_MEMORY = "256MB"
 _of_stores: dict[str, duckdb.DuckDBPyConnection] = {}
 """Connections of the open stores of this process, by the directory into which they spill."""
 
-# A child has the memory of a connection, but not its threads.
+# A child has the memory of a connection, but not its threads. At the end, DuckDB lists what is left of it as leaks.
 os.register_at_fork(after_in_child=_of_stores.clear)
+atexit.register(_of_stores.clear)
 
 
 def running(temporary: str) -> duckdb.DuckDBPyConnection | None:

@@ -38,8 +38,8 @@ from replay.audit.catalog import (
     read_catalog,
     require_complete,
 )
-from replay.audit.directory import remembered, segment_entry, sweep, sweep_segments, tables, write_store
-from replay.audit.engine import FEW_PARTS, INGEST_MEMORY, Engine, ingest_errors
+from replay.audit.directory import remembered, segment_entry, segment_octets, sweep, sweep_segments, tables, write_store
+from replay.audit.engine import FEW_BYTES, FEW_PARTS, INGEST_MEMORY, Engine, ingest_errors
 from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat
 from replay.audit.ingest import BatchReader, LogReader, Progress, SegmentNumbers
@@ -172,11 +172,11 @@ class Store:
         self._engine.refresh()
 
     def rest(self) -> None:
-        """Release the memory of queries while other processes work.
+        """Release the memory of queries over a large store while other processes work.
 
         The next query starts a new engine with the prepared data.
         """
-        if self.parts > FEW_PARTS:
+        if self.parts > FEW_PARTS and sum(map(segment_octets, self.segments)) > FEW_BYTES:
             self._engine.stop()
 
     def prepare(self, text: str) -> None:
@@ -413,15 +413,17 @@ class Store:
         if self.parts == 1:
             yield from keyed_records(self.query(name, **parameters), key)
             return
+        of_parts = [files for files in (self.part(part).tables for part in parts) if files.rows]
+        if not of_parts:
+            return
         # A connection of its own: whoever takes the rows may ask the store something else in between.
         with self._engine.connection().cursor() as connection:
             connection.execute(self.tables.views())
-            for files in (self.part(part).tables for part in parts):
-                if files.rows:
-                    # A condition on the part would open the files of all parts for each of them.
-                    connection.execute(files.variables())
-                    rows = frame_from_relation(connection.sql(queries.text(name), params=parameters))
-                    yield from keyed_records(rows, key)
+            for files in of_parts:
+                # A condition on the part would open the files of all parts for each of them.
+                connection.execute(files.variables())
+                rows = frame_from_relation(connection.sql(queries.text(name), params=parameters))
+                yield from keyed_records(rows, key)
 
     def query(self, name: str, **parameters: Any) -> pl.DataFrame:
         """Return the rows of a query of `queries/`. Raises `StoreError` if it does not exist or fails."""
