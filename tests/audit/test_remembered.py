@@ -14,7 +14,6 @@ from replay.audit import directory as store_directory
 from replay.audit import queries
 from replay.audit.directory import code_files, kept_beside, prune_store
 from replay.audit.store import Store
-from replay.cel import program
 from replay.storage.directory import DirectoryStorage
 
 
@@ -75,9 +74,11 @@ def test_other_code_is_asked_anew(directory: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_code_is_all_code_and_all_queries() -> None:
-    code = code_files()
-    assert {Path(program.__file__), queries.folder() / "ingest_request.sql"} <= set(code)
-    assert len(code) == len(set(code))
+    code, package = code_files(), Path(store_directory.__file__).parents[1]
+    assert {f"replay/{path.relative_to(package)}" for path in package.rglob("*") if path.suffix in (".py", ".json")} | {
+        f"queries/{path.name}" for path in queries.folder().glob("*.sql")
+    } == set(code)
+    assert code["queries/ingest_request.sql"].st_size == (queries.folder() / "ingest_request.sql").stat().st_size
 
 
 def _make_directory(path: Path) -> None:
