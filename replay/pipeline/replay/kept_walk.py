@@ -130,6 +130,7 @@ class KeptWalks:
             self._file = _File([], [], [], [])
         self._entries = {entry.context: entry for entry in self._file.entries}
         self._validity: dict[int, _Validity] = {}
+        self._acting_units: dict[CoarseClass, list[list[_ActingUnit]]] = {}
         self._new: dict[bytes, tuple[_Entry, int, list[tuple[LogPosition, Consequence]]]] = {}
         """The walks to save: each with the numbers of the old file, the number of its trace, and its consequences."""
         self._traces: dict[Trace, int] = {}
@@ -208,20 +209,27 @@ class KeptWalks:
 
         `is_earlier` takes the earlier candidate instead of this run's.
         """
-        current, candidate, *earlier = self._units
-        sets = (current, *earlier) if is_earlier else (current, candidate)
         all_acting, mutating = [], []
         # The digest must not depend on the order of a set.
         for requests in sorted(trace.decided):
-            acting = [[each for each in of_set if each.selects(requests)] for of_set in sets]
+            current, candidate, *earlier = self._acting_on(requests)
+            acting = (current, *earlier) if is_earlier else (current, candidate)
             all_acting.append((requests, [[unit.digest for unit in of_set] for of_set in acting]))
             mutating.append((requests, [[unit.digest for unit in of_set if unit.plugin.mutates] for of_set in acting]))
         return digest(all_acting).hex(), digest(mutating).hex()
 
+    def _acting_on(self, requests: CoarseClass) -> list[list[_ActingUnit]]:
+        """Return the units of each of `_units` that may act on a class. Most traces have the same few classes."""
+        if requests not in self._acting_units:
+            self._acting_units[requests] = [
+                [each for each in of_set if each.selects(requests)] for of_set in self._units
+            ]
+        return self._acting_units[requests]
+
     def _is_by_policies(self, trace: Trace) -> bool:
         """Return whether nothing but policies may act on the classes with wanted decisions."""
-        others = [unit for of_set in self._units for unit in of_set if unit.plugin not in POLICY_PLUGINS]
-        return not any(unit.selects(requests) for unit in others for requests in trace.decided)
+        acting = (unit for requests in trace.decided for of_set in self._acting_on(requests) for unit in of_set)
+        return all(unit.plugin in POLICY_PLUGINS for unit in acting)
 
     def check(self) -> None:
         """Find now which walks are still valid, for a process that would only wait."""
