@@ -12,6 +12,8 @@ _MOST_SECONDS = 2**31 - 1
 _DEADLINE = ("spec", "activeDeadlineSeconds")
 _CONTAINERS = ("containers", "initContainers")
 EPHEMERAL = "ephemeralContainers"
+CONTAINERS = (*_CONTAINERS, EPHEMERAL)
+"""The fields of a pod's spec that hold containers."""
 _COMPUTE = ("cpu", "memory")
 _TEMPLATE = ("spec", "template")
 _SPECS: dict[str, FieldPath] = {"Pod": ("spec",), "CronJob": ("spec", "jobTemplate", *_TEMPLATE, "spec")}
@@ -44,24 +46,28 @@ def is_invalid_pod(value: JSON) -> bool:
     deadline = spec.get("activeDeadlineSeconds")
     if isinstance(deadline, int) and not 0 < deadline <= _MOST_SECONDS:
         return True
-    containers = [each for name in (*_CONTAINERS, EPHEMERAL) for each in spec.get(name) or () if isinstance(each, dict)]
-    if any(_requests_too_much(each) or _escalates_and_not(each) for each in containers):
+    containers = [(name, each) for name in CONTAINERS for each in spec.get(name) or () if isinstance(each, dict)]
+    return any(is_invalid_container(name, each) for name, each in containers)
+
+
+def is_invalid_container(name: str, container: dict[str, JSON]) -> bool:
+    """Return whether a container breaks one of these rules. `name` is the field of the pod's spec that holds it."""
+    if _requests_too_much(container) or _escalates_and_not(container):
         return True
-    required = spec.get("containers")
-    return isinstance(required, list) and any(isinstance(each, dict) and not each.get("image") for each in required)
+    return name == "containers" and not container.get("image")
 
 
 def _requests_too_much(container: JSON) -> bool:
-    resources = container.get("resources") or {}
-    requests, limits = (resources.get(name) or {} for name in ("requests", "limits"))
     try:
+        resources = container.get("resources") or {}
+        requests, limits = (resources.get(name) or {} for name in ("requests", "limits"))
         return any(
             parse_quantity(str(request)).compare(parse_quantity(str(limits[name]))) > 0
             for name, request in requests.items()
             if name in limits and not isinstance(request, Missing) and not isinstance(limits[name], Missing)
         )
-    except (ValueError, AttributeError):
-        # An amount that is no quantity is refused earlier. An unknown map has no items.
+    except (ValueError, AttributeError, TypeError):
+        # A value of another form is refused earlier. An unknown map has no items.
         return False
 
 

@@ -31,7 +31,14 @@ from replay.kube.immutable import (
 from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.patch.body import agrees
 from replay.reconstruct.record.known import Known, get
-from replay.world.pod_validation import COMPARED, extends_deadline, is_invalid_pod, is_open
+from replay.world.pod_validation import (
+    COMPARED,
+    CONTAINERS,
+    extends_deadline,
+    is_invalid_container,
+    is_invalid_pod,
+    is_open,
+)
 
 MOST_OPERATIONS = 10_000
 """Number of patch operations whose result is cached."""
@@ -235,22 +242,23 @@ def _is_harmless(schema: Schema | None, operation: JSON) -> bool:
         # A container needs its image, although the schema does not require it.
         return path[-1] != "image" and (above is None or path[-1] not in above.required)
     value, own = operation.get("value"), _schema_at(schema, path) if schema is not None else None
-    is_whole = _has_images(path, value) and not any(
+    if not _keeps_pods_valid(path, value) or any(
         any(names.broken_metadata(each, ())) for each in _metadata_in(path, value)
-    )
-    return is_whole and (own is None or not any(_against(own, value, path)))
+    ):
+        return False
+    return own is None or not any(_against(own, value, path))
 
 
-def _has_images(path: FieldPath, value: JSON) -> bool:
-    """Return whether all containers in an added value are visible at this path and have an image."""
+def _keeps_pods_valid(path: FieldPath, value: JSON) -> bool:
+    """Return whether an added value consists of valid containers, or sets nothing that pod validation reads."""
+    *_, above, last = ("", *path)
+    if last in CONTAINERS or above in CONTAINERS:
+        name, added = (last, value or ()) if last in CONTAINERS else (above, [value])
+        return all(isinstance(each, dict) and not is_invalid_container(str(name), each) for each in added)
     encoded = orjson.dumps(value)
-    if b'"containers"' in encoded or path[-1] == "image":
+    if b'"containers"' in encoded or last == "image":
         return False
-    if any(name in path or f'"{name}"'.encode() in encoded for name in _OF_VALID_PODS):
-        return False
-    # The value is the list of containers or one item of it.
-    added = value if path[-1] == "containers" else [value] if "containers" in path[-2:-1] else []
-    return all(isinstance(each, dict) and each.get("image") for each in added or ())
+    return not any(name in path or f'"{name}"'.encode() in encoded for name in _OF_VALID_PODS)
 
 
 def _metadata_in(path: FieldPath, value: JSON) -> Iterator[JSON]:

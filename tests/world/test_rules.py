@@ -352,6 +352,7 @@ def test_pauses_double() -> None:
 
 
 CONTAINER = {"name": "a", "image": "i"}
+OVERCOMMITTED = {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}
 
 
 @pytest.mark.parametrize(
@@ -361,6 +362,13 @@ CONTAINER = {"name": "a", "image": "i"}
         ({"op": "add", "path": "/spec/containers/1", "value": CONTAINER}, True),
         ({"op": "add", "path": "/spec/containers/1", "value": {"name": "a"}}, False),
         ({"op": "add", "path": "/spec/containers/1", "value": {"image": "i"}}, False),
+        ({"op": "add", "path": "/spec/containers/1", "value": {**CONTAINER, "resources": {}}}, True),
+        ({"op": "add", "path": "/spec/containers/1", "value": {**CONTAINER, "resources": OVERCOMMITTED}}, False),
+        ({"op": "add", "path": "/spec/initContainers/0", "value": {**CONTAINER, "resources": {}}}, True),
+        ({"op": "add", "path": "/spec/initContainers/0", "value": {**CONTAINER, "resources": OVERCOMMITTED}}, False),
+        ({"op": "add", "path": "/spec/initContainers", "value": [{**CONTAINER, "resources": OVERCOMMITTED}]}, False),
+        ({"op": "add", "path": "/spec/initContainers", "value": [{**CONTAINER, "resources": "small"}]}, False),
+        ({"op": "add", "path": "/spec/containers/0/resources", "value": {}}, False),
         ({"op": "replace", "path": "/spec/containers", "value": [CONTAINER]}, True),
         ({"op": "remove", "path": "/spec/containers"}, False),
         ({"op": "remove", "path": "/spec/containers/0/image"}, False),
