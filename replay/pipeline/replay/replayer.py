@@ -291,8 +291,8 @@ class Replayer(Struct, frozen=True, dict=True):
             outcomes.summary.not_reached[request.reached_reason] += 1
         # Only the comparison of both sets, and not that with the log, may take over what the log shows.
         current, candidate = decisions
+        alike = self.alike if alike is None else alike
         if current.undetermined:
-            alike = self.alike if alike is None else alike
             current, candidate = with_logged_denial(record, decisions, alike)
         if record.seq in self.gate.refused:
             candidate = REFUSED_BY_AUTHORIZERS
@@ -312,7 +312,7 @@ class Replayer(Struct, frozen=True, dict=True):
             about = stored_subject(record, subject(attributes))
             outcomes.divergence.add_finding(record.seq, about, record.audit_id, ends)
         if self.with_lines:
-            part.lines.append(_line(place, outcome, record))
+            part.lines.append(_line(place, outcome, record, alike))
 
     def diverges(self, request: ReplayRequest, kind: OutcomeKind, decisions: tuple[Decision, Decision]) -> bool:
         """Return whether the candidate's API server may store something else after a request, or refuse it otherwise.
@@ -424,21 +424,27 @@ def _paths(*patches: Sequence[JSON]) -> tuple[str, ...]:
     return _shared(tuple(dict.fromkeys([str(operation["path"]) for patch in patches for operation in patch])))
 
 
-def _line(place: LogPosition, outcome: Outcome, record: RequestRecord) -> Line:
-    end = isolated_end(outcome, record)
+def _line(place: LogPosition, outcome: Outcome, record: RequestRecord, alike: frozenset[str] = frozenset()) -> Line:
+    end = isolated_end(outcome, record, alike)
     is_root = outcome.outcome is not OutcomeKind.UNCHANGED or end.cause != answered(record).cause
     return Line(place, outcome_line(outcome), end, is_root)
 
 
-def isolated_end(outcome: Outcome, record: RequestRecord) -> RequestEnd:
-    """Return how a request ends if no earlier one ends differently."""
+def isolated_end(outcome: Outcome, record: RequestRecord, alike: frozenset[str] = frozenset()) -> RequestEnd:
+    """Return how a request ends if no earlier one ends differently.
+
+    `alike` are the policies and plugins that decide about equal requests alike in both sets.
+    """
     if outcome.outcome is OutcomeKind.NEWLY_DENIED:
         return denied(outcome.candidate)
     log = answered(record)
     if log.cause == Cause.FORBIDDEN and outcome.candidate.verdict is not outcome.current.verdict:
         return _let_in(outcome.candidate)
     if outcome.outcome is OutcomeKind.UNCHANGED and log.cause == Cause.DENIED and outcome.candidate.denials:
-        return denied(outcome.candidate)  # perhaps by another policy
+        # What is open is open in both sets, so that the same denial is the first.
+        is_same = outcome.candidate == outcome.current
+        is_alike = is_same and all(each.policy in alike for each in outcome.candidate.undetermined)
+        return log if is_alike else denied(outcome.candidate)  # perhaps by another policy
     if outcome.outcome is OutcomeKind.UNDETERMINED:
         # If only the baseline is undetermined, the log shows the end.
         is_told = outcome.candidate.verdict is Verdict.ADMITTED and log.cause in (Cause.SUCCEEDS, Cause.EXISTS)
