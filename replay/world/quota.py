@@ -15,6 +15,7 @@ from replay.admission.builtin.partial import UnknownInputError, guarded, replace
 from replay.admission.builtin.plugin import PluginCluster, Review
 from replay.admission.builtin.pod.resources import Amounts, amounts
 from replay.admission.builtin.resource_quota.book import CountedObject, QuotaBook, minus, owners_of, plus
+from replay.admission.builtin.resource_quota.evaluator import evaluator_of
 from replay.admission.builtin.resource_quota.plugin import (
     RESOURCE_QUOTA,
     Quota,
@@ -331,7 +332,10 @@ class _Step(Struct):
             reason = f"`{missing.path}` is not known: {missing.reason}"
             effects.undetermined.append(Undetermined(self.book.plugin.name, "", reason, missing.path, missing.fix))
             return None
+        counts = evaluator_of(self.attributes.resource.group_resource).counts
         for quota in quotas:
+            if not any(map(counts, quota.hard)):  # it never refuses this request, whatever its usage is
+                continue
             used = self.book.used(namespace, quota)
             offset = self.ledger.offsets.get((namespace, quota.name), {})
             if used is None or offset is None:

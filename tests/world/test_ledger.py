@@ -226,8 +226,8 @@ def ended(number: int, pod_number: int, subresource: str) -> bytes:
     )
 
 
-def replayed(lines: list[bytes], at: Path, policy: str = "") -> tuple[list[Any], RunResult]:
-    """The lines of the outcomes where the candidate has the quota, and the result."""
+def replayed(lines: list[bytes], at: Path, policy: str = "", *objects: Any) -> tuple[list[Any], RunResult]:
+    """The lines of the outcomes where the candidate has the quota, and the result. `objects` are more of the snapshot."""
     log, candidate, snapshot = at / "audit.jsonl", at / "candidate", at / "cluster.jsonl"
     log.write_bytes(b"\n".join(lines) + b"\n")
     (candidate / "objects").mkdir(parents=True)
@@ -235,7 +235,7 @@ def replayed(lines: list[bytes], at: Path, policy: str = "") -> tuple[list[Any],
     if policy:
         (candidate / "api").mkdir()
         (candidate / "api" / "policy.yaml").write_text(policy)
-    snapshot.write_bytes(orjson.dumps(NAMESPACE) + b"\n")
+    snapshot.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in (NAMESPACE, *objects)))
     out = at / "out.jsonl"
     scenario = Scenario((str(log),), candidate=candidate, cluster=snapshot)
     result = run(scenario, Options(workers=1, outcomes=out), lambda *_: None)
@@ -258,6 +258,13 @@ def test_an_apply_of_what_the_candidate_lacks_comes_to_its_quotas(tmp_path: Path
     found, _ = replayed([created(1), created(2), created(3), applied(4, 3)], tmp_path)
     ends = [(each["candidate"]["result"]["cause"], each["candidate"]["result"]["code"]) for each in found]
     assert ends == [("succeeds", 201), ("succeeds", 201), ("denied", 403), ("denied", 403)]
+
+
+def test_a_quota_of_unknown_usage_leaves_open_only_what_it_counts(tmp_path: Path) -> None:
+    metadata = {"name": "old", "namespace": "n"}
+    unknown = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "status": {"hard": {"pods": "9"}}}
+    found, _ = replayed([config_map(1, "create"), created(2)], tmp_path, "", unknown)
+    assert [each["outcome"] for each in found] == ["unchanged", "undetermined"]
 
 
 def test_a_pod_whose_end_the_candidate_refuses_is_counted_after_other_writes(tmp_path: Path) -> None:
