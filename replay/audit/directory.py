@@ -58,6 +58,11 @@ def tables(storage: Storage, catalog: Catalog, parts: Collection[int] | None = N
     return Tables(tuple(rows), dropped, files, rejects)
 
 
+def part_octets(catalog: Catalog, part: int) -> int:
+    """Return the size of a part's files in bytes."""
+    return sum(file.size for segment in catalog.segments for file in segment.data if _has_rows(file, (part,)))
+
+
 def portion(catalog: Catalog, part: int) -> Catalog:
     """Return a catalogue without the rows of other parts."""
     segments = (

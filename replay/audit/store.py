@@ -38,7 +38,16 @@ from replay.audit.catalog import (
     read_catalog,
     require_complete,
 )
-from replay.audit.directory import remembered, segment_entry, segment_octets, sweep, sweep_segments, tables, write_store
+from replay.audit.directory import (
+    part_octets,
+    remembered,
+    segment_entry,
+    segment_octets,
+    sweep,
+    sweep_segments,
+    tables,
+    write_store,
+)
 from replay.audit.engine import FEW_BYTES, FEW_PARTS, INGEST_MEMORY, Engine, ingest_errors
 from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat
@@ -70,6 +79,8 @@ from replay.storage.storage import Storage
 
 PART_BYTES = 32 << 20
 """Approximate size of the JSON in a part of a new store, in bytes."""
+JOINED_BYTES = 3 << 20
+"""Maximum size of the files of parts that are read together, in bytes."""
 MOST_FRAME_BYTES = 64 << 20
 """Maximum size in memory of a stored frame, in bytes."""
 MOST_LOOKUP_BYTES = 16 << 20
@@ -335,6 +346,23 @@ class Store:
     def part(self, number: int) -> StorePart:
         """Return one part, as a value that can be sent to another process."""
         return StorePart(number, tables(self.storage, self._catalog, (number,)), self.temporary)
+
+    def joined_parts(self, fewest: int) -> list[StorePart]:
+        """Return all parts in order, small neighbours as one, but no fewer than `fewest`.
+
+        To select rows takes as long in a small part as in a large one.
+        """
+        together = max(self.parts // max(fewest, 1), 1)
+        joined: list[list[int]] = []
+        octets = 0
+        for number in range(self.parts):
+            size = part_octets(self._catalog, number)
+            if not joined or len(joined[-1]) == together or octets + size > JOINED_BYTES:
+                joined.append([])
+                octets = 0
+            joined[-1].append(number)
+            octets += size
+        return [StorePart(each[0], tables(self.storage, self._catalog, each), self.temporary) for each in joined]
 
     def whole(self, numbers: Collection[int] | None = None) -> StorePart:
         """Return some parts, or all, as one, for queries with few rows."""

@@ -378,7 +378,7 @@ def _replay_parts(
     """Return the results of all parts, and the counts of requests that need none. Few requests run in this process."""
     job, store = worker_pool.job, answers.store  # the job queries the store, so it is made before the store rests
     store.rest()
-    parts = [store.whole()] if is_walked_here else [store.part(number) for number in range(store.parts)]
+    parts = [store.whole()] if is_walked_here else worker_pool.parts()
     unread = cache(lambda: unread_counts(store, job.predicate, job.within))
 
     def ask() -> None:

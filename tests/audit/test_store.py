@@ -329,6 +329,27 @@ def _ids_of_part(part: StorePart) -> list[str]:
     return [record.audit_id for record in part.records()]
 
 
+@pytest.mark.parametrize(
+    ("fewest", "octets", "numbers"),
+    [
+        (1, 1 << 20, [0]),
+        (4, 1 << 20, [0, 4, 8, 12]),
+        (6, 1 << 20, [0, 2, 4, 6, 8, 10, 12, 14]),
+        (40, 1 << 20, list(range(16))),
+        (1, 1, [0, 3, 4, 5, 6, 9, 10, 11]),
+    ],
+    ids=["all", "four", "an uneven number", "more than there are", "large parts and empty ones"],
+)
+def test_small_neighbours_are_one_part(
+    fewest: int, octets: int, numbers: list[int], directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replay.audit.store.JOINED_BYTES", octets)
+    with Store.open(directory) as store:
+        joined = store.joined_parts(fewest)
+        records = [record.audit_id for part in joined for record in part.records()]
+        assert ([part.number for part in joined], sorted(records)) == (numbers, ids(store))
+
+
 def test_a_part_is_read_by_another_process(directory: Path) -> None:
     with Store.open(directory) as store:
         parts = [store.part(number) for number in range(store.parts)]

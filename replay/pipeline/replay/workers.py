@@ -42,6 +42,8 @@ P = TypeVar("P")
 P_contra = TypeVar("P_contra", contravariant=True)
 S = TypeVar("S", bound="Divisible")
 _POLL_SECONDS = 0.2
+_PARTS_FOR_EACH = 4
+"""Number of parts for each process down to which small ones are joined."""
 MOST_FORKED = 4
 """Number of workers that are forked before the number of parts is known."""
 
@@ -256,6 +258,16 @@ class WorkerPool(Generic[J]):
         with scratch() as directory:
             order = _Order(self._job_path, _written(task, directory / "task"))
             yield from self._run_there(lambda part: pool.submit(order.run, part), parts, progress, meanwhile)
+
+    def parts(self) -> list[StorePart]:
+        """Return the parts of the store: for a fleet, which knows them by their numbers, and for processes of this machine.
+
+        These get small neighbours as one. A few for each process keep all of them busy to the end.
+        """
+        store = self._store
+        if self._options.fleet is not None:
+            return [store.part(number) for number in range(store.parts)]
+        return store.joined_parts(_PARTS_FOR_EACH * _size(self._options))
 
     def shared(self, parts: Sequence[S]) -> list[S]:
         """Return parts that keep all local processes busy to the end.
