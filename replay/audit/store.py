@@ -91,12 +91,17 @@ FEWEST_KEPT_PARTS = 16
 
 
 class _Reading(NamedTuple):
-    """Settings for reading files: receiver of progress, allowed formats, other readers, and the positions of a live log."""
+    """Settings for reading files.
+
+    These are the receiver of progress, allowed formats, other readers, the positions of a live log, and what is called
+    before the store changes.
+    """
 
     progress: Progress
     formats: Sequence[LogFormat]
     batch_reader: BatchReader | None = None
     positions: tuple[FilePosition, ...] | None = None
+    before_change: Callable[[], object] | None = None
 
 
 def _silent(_what: str, _count: int, _total: int) -> None:
@@ -204,10 +209,12 @@ class Store:
         progress: Progress = _silent,
         formats: Sequence[LogFormat] = (),
         batch_reader: BatchReader | None = None,
+        before_change: Callable[[], object] | None = None,
     ) -> IngestReport:
         """Read audit logs: files, directories, globs, `-` for standard input. Files that the store has are skipped.
 
         `formats` limits the formats of files. Without any, formats are recognised. `batch_reader` reads what it can.
+        `before_change` is called when all is read, before the store changes.
 
         Raises `AuditLogError` if an argument names nothing, or if there is no event at all in the files and the store,
         and `StoreError` if the store cannot be written. The store is then unchanged.
@@ -217,7 +224,8 @@ class Store:
             digests = {file: file.digest() for file in files} if self._is_kept else {}
             if digests and self._catalog.digests.issuperset(digests.values()):
                 return IngestReport(known_files=len(files))  # nothing is written: a read-only store will do
-            return self._locked_ingest(stack, files, digests, _Reading(progress, formats, batch_reader))
+            reading = _Reading(progress, formats, batch_reader, before_change=before_change)
+            return self._locked_ingest(stack, files, digests, reading)
 
     def append(
         self, files: Sequence[LogFile], positions: Sequence[FilePosition] | None, formats: Sequence[LogFormat] = ()
@@ -275,6 +283,8 @@ class Store:
                 raise AuditLogError(refusal_of_nothing(segment.rejects), path=files[0].name if len(files) == 1 else "")
             self._keep(reading.positions)  # what a live log began with; more will come
             return report
+        if reading.before_change is not None:
+            reading.before_change()
         # What was digested is what was read, unless the file changed in between: then it is read again another time.
         sure = {number: digests.get(file, "") for number, file in enumerate(files, numbers.file) if file.is_unchanged}
         self._commit(reader, segment, sure, reading.positions)

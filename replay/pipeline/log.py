@@ -42,7 +42,8 @@ def filled(
             )
         raise AuditLogError("there is no store: give log files as well, and it is made", path=str(scenario.store))
     if reading is not None:
-        with Store.for_one_run(reading.directory) as store:
+        is_kept = scenario.store is not None
+        with Store.open(scenario.store) if is_kept else Store.for_one_run(reading.directory) as store:
             store.begin()
             catalog, report = reading.segments(progress)
             store.take_over(catalog)

@@ -10,15 +10,17 @@ import threading
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from replay.errors import StoreError
 from replay.pipeline.processes import begin, can_fork, forked, shielded_from_signals
 from replay.pipeline.scenario import STDIN, Scenario
+from replay.storage.location import is_bucket, opened
 from replay.storage.scratch import scratch
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _POLL_SECONDS = 0.2
+_GO_ON = "go on"
 
 
 class ReaderTraceback(Exception):  # noqa: N818 - as Python's own executors call it: the cause of an error that came from elsewhere
@@ -53,13 +56,18 @@ class Segments(NamedTuple):
 
 
 class AheadReading(NamedTuple):
-    """A log that is being read into the store for one run in a directory."""
+    """A log that is being read into a new store: the scenario's, or one for one run in a directory."""
 
     directory: Path
     connection: Connection
 
     def segments(self, progress: Progress) -> Segments:
-        """Return the result when it is ready. Raise the reader's error, and BrokenExecutor if it was killed."""
+        """Let the reader change a kept store, and return the result when it is ready.
+
+        Raise the reader's error, and BrokenExecutor if it was killed.
+        """
+        with suppress(BrokenPipeError):  # the reader failed, and its error can be received
+            self.connection.send(_GO_ON)
         while True:
             if not self.connection.poll(_POLL_SECONDS):  # the timeout lets interrupts through
                 continue
@@ -78,15 +86,15 @@ class AheadReading(NamedTuple):
 def read_ahead(scenario: Scenario, workers: int) -> Iterator[AheadReading | None]:
     """Start to read a scenario's log; yield None if the caller must read it.
 
-    That is so for standard input, kept stores (not changed before the manifests are valid), a single worker (0: one for
-    each core), and processes that cannot fork.
+    That is so for standard input, stores that exist (they may have all results), a single worker (0: one for each core),
+    and processes that cannot fork. A new store has no segment before the caller wants it.
     """
     is_alone = (workers or os.cpu_count() or 1) == 1
-    if not can_fork() or is_alone or scenario.store is not None or STDIN in scenario.logs:
+    if not can_fork() or is_alone or STDIN in scenario.logs or not (scenario.store is None or _is_new(scenario.store)):
         yield None
         return
     with scratch() as directory:
-        ours, theirs = Pipe(duplex=False)
+        ours, theirs = Pipe()
         process = forked().Process(target=_read, args=(directory.resolve(), scenario, theirs), daemon=True)  # type: ignore[attr-defined]
         try:
             with shielded_from_signals(endings=True):  # interrupts are delivered afterwards
@@ -97,6 +105,23 @@ def read_ahead(scenario: Scenario, workers: int) -> Iterator[AheadReading | None
             process.terminate()
             process.join()
             ours.close()
+            if scenario.store is not None and process.exitcode:
+                _sweep(scenario.store)
+
+
+def _is_new(location: Path | str) -> bool:
+    """Return whether a store on this machine would be made."""
+    from replay.audit.catalog import CATALOG  # noqa: PLC0415 - only a kept store has one
+
+    return not is_bucket(location) and not (Path(location) / CATALOG).exists()
+
+
+def _sweep(location: Path | str) -> None:
+    """Remove what a reader that was ended left in a store."""
+    from replay.audit.directory import sweep  # noqa: PLC0415 - the reader is not to wait for this
+
+    with ExitStack() as stack, suppress(StoreError):
+        sweep(opened(location, stack))
 
 
 def _read(directory: Path, scenario: Scenario, connection: Connection) -> None:
@@ -110,9 +135,12 @@ def _read(directory: Path, scenario: Scenario, connection: Connection) -> None:
 
     # Polars writes the last files, and is imported while the threads of DuckDB read.
     threading.Thread(target=import_module, args=("polars",), daemon=True).start()
+    is_kept = scenario.store is not None
     try:
-        with Store.for_one_run(directory) as store:
-            report = store.ingest(scenario.logs, progress, scenario.formats)
+        with Store.open(scenario.store) if is_kept else Store.for_one_run(directory) as store:
+            report = store.ingest(
+                scenario.logs, progress, scenario.formats, before_change=connection.recv if is_kept else None
+            )
             connection.send(Segments(store.catalog, report))
     except Exception as error:  # noqa: BLE001 - whatever it is, the other process tells it
         connection.send(Failure(error, traceback.format_exc()))

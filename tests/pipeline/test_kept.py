@@ -258,6 +258,30 @@ def test_workers_of_a_rerun_are_forked_before_an_engine_is_imported(
     assert "every container needs" in forked.stdout
 
 
+READS = """
+from replay.cli.app import main
+from replay.pipeline import log
+log.ingested = None  # what reads the log if no other process has
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libraries of other systems do not bear a fork")
+def test_a_new_store_is_read_ahead_and_is_there_only_for_valid_sets(
+    plain: str, short_sample: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.yaml").write_text("kind: ValidatingAdmissionPolicy\n", encoding="utf-8")
+    kept, told = tmp_path / "store", []
+    for candidate in (tmp_path / "bad.yaml", short_sample / "candidate"):
+        sets = ["--current", str(short_sample / "current"), "--candidate", str(candidate)]
+        command = [sys.executable, "-c", READS, "run", str(short_sample), "--store", str(kept), *sets]
+        done = subprocess.run(
+            [*command, "--workers", "2", "--format", "json"], capture_output=True, text=True, check=False
+        )
+        told.append((done.returncode, (kept / "store.json").exists(), len(list((kept / "segments").iterdir()))))
+    assert (told, done.stdout) == ([(2, False, 0), (1, True, 1)], plain)
+
+
 def test_accepted_findings_are_counted_apart(store: Path, plain: str, short_sample: Path, tmp_path: Path) -> None:
     kept, accepted = tmp_path / "store", tmp_path / "accepted.yaml"
     shutil.copytree(store, kept)
