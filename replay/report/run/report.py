@@ -261,7 +261,7 @@ def run_document(
         verdict=verdict,
         tone=tone,
         facts=_facts(result),
-        summary=summary_tables(result, on_page=True) if with_summary else (),
+        summary=summary_tables(result) if with_summary else (),
         sections=tuple(section for section in sections if section is not None),
     )
 

@@ -75,6 +75,7 @@ def run_summary(result: RunResult) -> Document:
     verdict, tone = run_verdict(result)
     if warning := mismatch(result):
         verdict, tone = f"{warning} {verdict}", Tone.BAD
+    policies, workloads = _policies(result, denied, on_page=False), grouped(denied, by_workload)
     steps = _next_steps(result, denied)
     screen = Document(
         title=TITLE,
@@ -82,26 +83,26 @@ def run_summary(result: RunResult) -> Document:
         verdict=verdict,
         tone=tone,
         facts=tuple(_facts(result, denied)),
-        sections=(*summary_tables(result), steps),
+        sections=_sections(policies, _workloads(workloads, MOST_WORKLOADS, on_page=False), steps),
     )
     # Policies answer the question of a run, so only workloads give up rows.
     if (over := lines_over(screen)) > 0:
-        return replace(screen, sections=(*summary_tables(result, MOST_WORKLOADS - over), steps))
+        fewer = _workloads(workloads, max(MOST_WORKLOADS - over, 1), on_page=False)
+        return replace(screen, sections=_sections(policies, fewer, steps))
     return screen
 
 
-def summary_tables(
-    result: RunResult, most_workloads: int = MOST_WORKLOADS, *, on_page: bool = False
-) -> tuple[Section, ...]:
-    """Return the policies that deny most and the most affected workloads.
+def summary_tables(result: RunResult) -> tuple[Section, ...]:
+    """Return the policies that deny most and the most affected workloads, for a page.
 
-    A row takes one line of a terminal. `on_page`, cells keep their text, because a page wraps it.
+    Cells keep their text, because a page wraps it. In a terminal a row takes one line.
     """
     denied = cells_with(result.summary, OutcomeKind.NEWLY_DENIED)
-    sections = (
-        _policies(result, denied, on_page=on_page),
-        _workloads(denied, min(max(most_workloads, 1), MOST_WORKLOADS), on_page=on_page),
-    )
+    workloads = _workloads(grouped(denied, by_workload), MOST_WORKLOADS, on_page=True)
+    return _sections(_policies(result, denied, on_page=True), workloads)
+
+
+def _sections(*sections: Section | None) -> tuple[Section, ...]:
     return tuple(section for section in sections if section is not None)
 
 
@@ -226,8 +227,8 @@ def _policies(result: RunResult, denied: CellItems, *, on_page: bool) -> Section
     )
 
 
-def _workloads(denied: CellItems, most: int, *, on_page: bool) -> Section | None:
-    groups = [group for group in grouped(denied, by_workload) if group.requests]
+def _workloads(workloads: Sequence[Group], most: int, *, on_page: bool) -> Section | None:
+    groups = [group for group in workloads if group.requests]
     if not groups:
         return None
     columns = (
