@@ -312,7 +312,7 @@ def _rules(draw: st.DrawFn) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.property
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(_rules(), st.lists(st.tuples(_POD, _POD), min_size=4, max_size=4))
 def test_any_rule(policy: dict[str, Any], pods: list[tuple[JSON, JSON]]) -> None:
     kinds = ("Pod", "Deployment", "CronJob", "Pod")
