@@ -173,11 +173,9 @@ def write_segment(reader: LogReader, files: Sequence[LogFile], *, is_first: bool
     """Read files into the reader's empty directory. Unless `is_first`, the view `counted_row` has the rows so far."""
     reader.read(files, os.cpu_count() or 1)
     segment = Segment(reader.files, reader.next_numbers, lines=sum(file.lines for file in reader.files))
-    implausible = _implausible(reader)
+    implausible = _implausible(reader, segment)
     repeated = _repeated(reader, is_first=is_first)
     new = [row for row in repeated if row.row_id >= reader.numbers.batch << ROW_BITS]
-    if segment.lines:
-        segment.events, segment.last = _totals(reader)
     segment.requests = segment.events - len(new)
     segment.replaced = len(repeated) - len(new)
     segment.superseded = sum(row.reason == SUPERSEDED for row in repeated)
@@ -206,20 +204,17 @@ def finished(reader: LogReader) -> tuple[DataFile, ...]:
     return data_files(reader.connection, target, target.rglob("*.parquet"), is_kept=reader.is_kept)
 
 
-def _totals(reader: LogReader) -> tuple[int, int]:
-    """Return the number of new rows that are events, and the time of the last one."""
-    row = reader.connection.execute("select count(*), coalesce(max(epoch_us(stage_time)), 0) from new_row").fetchone()
-    return row if row is not None else (0, 0)
-
-
-def _implausible(reader: LogReader) -> list[DroppedRow]:
-    """Return new rows with an implausible time. The view `new_row` excludes them."""
+def _implausible(reader: LogReader, segment: Segment) -> list[DroppedRow]:
+    """Return new rows with an implausible time, and tell the segment of the others. The view `new_row` has only these."""
     if not (paths := reader.paths()):
         return []
     define = reader.connection.execute
     define(f"set variable new_rows = [{', '.join(map(literal, paths))}]")
     define(queries.text("ingest_new_row"))
-    days = implausible_days(dict(define(queries.text("ingest_days")).fetchall()))
+    rows = define(queries.text("ingest_days")).fetchall()
+    days = implausible_days({day: events for day, events, _ in rows})
+    segment.events = sum(events for day, events, _ in rows if day not in days)
+    segment.last = max((last for day, _, last in rows if day not in days), default=0)
     if not days:
         return []
     define(f"set variable implausible_days = [{', '.join(f'date {literal(day)}' for day in days)}]")
