@@ -11,7 +11,7 @@ from replay.admission.validating.outcome import VALIDATION_FAILURE_KEY
 from replay.json import JSON
 from tests.admission.validating.test_validating import cases, decide
 
-COPIES = 4
+COPIES = 3
 OWN = {
     "which never holds": "request.name == 'copy {}'",
     "which holds for one": "request.operation != '{}' && {} == 2",
