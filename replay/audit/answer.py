@@ -28,6 +28,11 @@ from replay.kube.denial import DENIAL
 from replay.kube.engine_policy import named_by
 
 
+def is_forbidden(annotations: Mapping[str, str]) -> bool:
+    """Return whether the authorizers refused a request. The API server does not read the body of such a request."""
+    return annotations.get("authorization.k8s.io/decision") == "forbid"
+
+
 class RefusalPhase(StrEnum):
     """Phase in which a plugin runs: before or after the policies."""
 

@@ -11,7 +11,7 @@ import re
 import orjson
 from msgspec import Struct
 
-from replay.audit.answer import RefusalPhase, refused_by, wording_of
+from replay.audit.answer import RefusalPhase, is_forbidden, refused_by, wording_of
 from replay.audit.event import RequestRecord, annotations_from_json
 from replay.kcp.annotation import OWN_PREFIXES
 from replay.kube.attributes import Missing
@@ -74,7 +74,7 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
     if exchange.succeeded:
         return _SUCCEEDED
     annotations = annotations_from_json(record.annotations)
-    if annotations.get("authorization.k8s.io/decision") == "forbid":
+    if is_forbidden(annotations):
         return RequestProgress(Reached.FAILED_BEFORE, "the authorizer denied it")
     if VALIDATING_DENIAL.search(record.status_message):
         return RequestProgress(Reached.VALIDATION, "a validating policy denied it")

@@ -13,7 +13,8 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from replay.audit.event import RequestRecord
+from replay.audit.answer import is_forbidden
+from replay.audit.event import RequestRecord, annotations_from_json
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Basis, Missing
 from replay.reconstruct.record.body import BodyShape
@@ -59,6 +60,8 @@ class ReplayRequest(Struct):
 
 
 RECORD_REQUESTS = "audit this resource at level Request or RequestResponse"
+UNREAD_BODY = "the authorizers refused the request before the API server read its body"
+_LEVELS_WITH_BODIES = frozenset({"Request", "RequestResponse"})
 _SYSTEM_FIELDS = (
     "uid",
     "creationTimestamp",
@@ -103,6 +106,10 @@ def _unrecorded(exchange: Exchange) -> Missing:
         return Missing(
             "", "the API server truncated the event because of its size", "raise --audit-log-truncate-max-event-size"
         )
+    if is_forbidden(annotations_from_json(exchange.record.annotations)):
+        return Missing("", UNREAD_BODY)
+    if exchange.record.level in _LEVELS_WITH_BODIES:
+        return Missing("", "the event has no request body")
     return Missing("", f"audit level {exchange.record.level} does not record bodies", RECORD_REQUESTS)
 
 

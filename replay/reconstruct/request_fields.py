@@ -7,7 +7,8 @@ from collections.abc import Callable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from replay.audit.event import RequestRecord
+from replay.audit.answer import is_forbidden
+from replay.audit.event import RequestRecord, annotations_from_json
 from replay.json import JSON
 from replay.kube.admission_request import as_sent_to_webhook, attributes_of
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject
@@ -18,7 +19,7 @@ from replay.reconstruct.rebuild import Rebuilt
 from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get, shown
-from replay.reconstruct.request import Reached, ReplayRequest
+from replay.reconstruct.request import UNREAD_BODY, Reached, ReplayRequest
 from replay.reconstruct.server.options import delete_options, write_options
 
 _METADATA = tuple(name for name in OBJECT_META_FIELDS if name not in ("name", "namespace"))
@@ -180,6 +181,6 @@ def missing_name(exchange: Exchange) -> tuple[Missing, ...]:
         return ()
     if exchange.shape is BodyShape.OBJECT:
         return ()  # reviews have none
-    return (
-        Missing("request.name", "the server generated the name, and the log has no response body", RECORD_RESPONSES),
-    )
+    if is_forbidden(annotations_from_json(exchange.record.annotations)):
+        return (Missing("request.name", UNREAD_BODY),)
+    return (Missing("request.name", "the event does not show the name", RECORD_RESPONSES),)

@@ -61,7 +61,7 @@ def test_options_that_are_not_known() -> None:
 
 
 def test_a_generated_name_that_is_not_recorded_is_unknown() -> None:
-    missing = Missing("request.name", "the server generated the name, and the log has no response body")
+    missing = Missing("request.name", "the event does not show the name")
     request = admission_request(replace(REQUEST, missing=(missing,)), EVENTS, EVENT)
     assert isinstance(request, PartialObject)
     assert request.value["name"] is missing

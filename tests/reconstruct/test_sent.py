@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from replay.audit.event import RequestRecord
-from replay.kube.attributes import Basis
+from replay.kube.attributes import Basis, Missing
 from replay.kube.discovery import builtin_discovery
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
@@ -45,3 +48,22 @@ def test_a_response_shows_the_managed_fields(pod_record: Callable[..., RequestRe
     found = sent(pod_record("create", code=201, request=BODY, response=response), creating=True)
     assert found.value["metadata"]["managedFields"] == managed
     assert found.holes == ()
+
+
+REFUSED = '{"authorization.k8s.io/decision": "forbid"}'
+WITHOUT_BODY = [
+    ({"level": "Metadata"}, "audit level Metadata does not record bodies"),
+    ({"level": "RequestResponse"}, "the event has no request body"),
+    (
+        {"level": "RequestResponse", "annotations": REFUSED},
+        "the authorizers refused the request before the API server read its body",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "reason"), WITHOUT_BODY)
+def test_why_there_is_no_body(fields: Any, reason: str, pod_record: Callable[..., RequestRecord]) -> None:
+    record = pod_record("create", code=403)._replace(**fields)
+    found = sent_object(Exchange(record, builtin_discovery()), creating=True)
+    assert isinstance(found, Missing)
+    assert found.reason == reason
