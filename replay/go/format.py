@@ -191,8 +191,9 @@ class GoValue(Struct, frozen=True):
         return self.text
 
 
-_INTEGER = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,20})")
-"""An integer. One of 64 bits has at most 20 significant digits."""
+_MOST_DIGITS = 20
+"""The most significant digits of an integer of 64 bits."""
+_INTEGER = re.compile(rf"(?P<sign>[+-]?)0*(?P<digits>[0-9]{{1,{_MOST_DIGITS}}})")
 
 
 def parse_int(text: str, bits: int = 64) -> int | None:
@@ -206,8 +207,8 @@ def parse_int(text: str, bits: int = 64) -> int | None:
 
 def parse_uint(text: str, bits: int = 64) -> int | None:
     """Return an unsigned integer with `bits` bits, or None for another text or a number out of range."""
-    match = _INTEGER.fullmatch(text)
-    if match is None or match["sign"]:
+    digits = text.lstrip("0")
+    if not text.isdecimal() or not text.isascii() or len(digits) > _MOST_DIGITS:
         return None
-    value = int(match["digits"])
+    value = int(digits or "0")
     return value if value < 1 << bits else None
