@@ -337,6 +337,9 @@ class Replayer(Struct, frozen=True, dict=True):
         if kind is OutcomeKind.UNDETERMINED:
             is_open = candidate.verdict is Verdict.UNDETERMINED and not (current.denials or candidate.denials)
             return IsolatedEnd(UNKNOWN) if is_open and log.cause == Cause.SUCCEEDS else None
+        is_invalid = log.cause == Cause.INVALID and request.reached is Reached.FAILED_BEFORE
+        if kind in MUTATIONS and is_invalid and not current.patch:  # the baseline's mutations did not make it invalid
+            return IsolatedEnd(log)
         is_mutated = (
             kind in MUTATIONS and log.cause == Cause.SUCCEEDS and not touches_metadata((*current.patch, *patch))
         )
