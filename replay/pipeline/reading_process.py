@@ -6,6 +6,7 @@ Both take about as long, so the log is ready when this process is. This module i
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 import traceback
 from collections.abc import Iterator
@@ -136,6 +137,8 @@ def _read(directory: Path, scenario: Scenario, connection: Connection) -> None:
     # Polars writes the last files, and is imported while the threads of DuckDB read.
     threading.Thread(target=import_module, args=("polars",), daemon=True).start()
     is_kept = scenario.store is not None
+    if is_kept:
+        tempfile.tempdir = str(directory)  # the other process removes what this one leaves there if it is ended
     try:
         with Store.open(scenario.store) if is_kept else Store.for_one_run(directory) as store:
             report = store.ingest(

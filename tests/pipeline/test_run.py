@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
@@ -83,21 +84,26 @@ KILLED = "replay: a worker process was killed (out of memory?); nothing is shown
 INTERRUPTED = "replay: interrupted; only complete files were written\n"
 LASTING_SECONDS = 0.2
 KEPT = ("--store", "store")
-"""Of a kept store nobody reads the log ahead, so that the first process beside the command is a worker."""
-ENDS: list[tuple[str, Callable[[int, int], None], tuple[str, ...], int, str]] = [
-    ("a killed worker", _kill, KEPT, 2, KILLED),
-    ("a killed reader of the log", _kill, (), 2, KILLED),
-    ("Ctrl-C", _interrupt, KEPT, 130, INTERRUPTED),
-    ("Ctrl-C while the log is read ahead", _interrupt, (), 130, INTERRUPTED),
+"""Of a new store the log is read ahead; of one that has it, the first process beside the command is a worker."""
+ENDS: list[tuple[str, Callable[[int, int], None], tuple[str, ...], bool, int, str]] = [
+    ("a killed worker", _kill, KEPT, True, 2, KILLED),
+    ("a killed reader of the log", _kill, (), False, 2, KILLED),
+    ("a killed reader into a new store", _kill, KEPT, False, 2, KILLED),
+    ("Ctrl-C", _interrupt, KEPT, True, 130, INTERRUPTED),
+    ("Ctrl-C while the log is read ahead", _interrupt, (), False, 130, INTERRUPTED),
+    ("Ctrl-C while the log is read ahead into a new store", _interrupt, KEPT, False, 130, INTERRUPTED),
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers are found in /proc")
-@pytest.mark.parametrize(("end", "store", "code", "message"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS])
+@pytest.mark.parametrize(
+    ("end", "store", "is_read", "code", "message"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS]
+)
 def test_a_run_that_ends_early_shows_nothing(
     end: Callable[[int, int], None],
     store: tuple[str, ...],
+    is_read: bool,
     code: int,
     message: str,
     tmp_path: Path,
@@ -106,6 +112,9 @@ def test_a_run_that_ends_early_shows_nothing(
     outcomes, temporary = tmp_path / "outcomes.jsonl", tmp_path_factory.mktemp("t")  # short: a socket is made below it
     options = ["--outcomes", str(outcomes), *store, "--workers", "2"]
     environment = {**os.environ, "TMPDIR": str(temporary)}
+    if is_read:
+        with Store.open(tmp_path / "store") as kept:
+            kept.ingest([str(path) for path in SAMPLE.glob("audit.*")])
     with subprocess.Popen(
         [*COMMAND, str(SAMPLE), *options],
         env=environment,

@@ -172,6 +172,7 @@ def forked_workers(options: Workers) -> Iterator[None]:
         _reserve.clear()
         if reserve.pool is not None:
             reserve.pool.shutdown()
+            gc.unfreeze()  # DuckDB lists what no collection finds at the end of the process as leaks
 
 
 def prepare_workers(options: Workers) -> None:
