@@ -37,8 +37,6 @@ SAMPLE = ROOT / "sample_audit" / "shop"
 CHAINS = ROOT / "sample_audit" / "authorization"
 CASES = ROOT / "tests" / "admission" / "data" / "cases.jsonl"
 REPLAY = [sys.executable, "-m", "replay"]
-GO_SECONDS = 28.0
-"""CPU of the API server's own code for the requests of `bench`, from log to decisions; 5 s of it are evaluation."""
 PARTS = ["end", "authorization", "plugins", "stages", "calls", "cores", "engines", "scaling", "large"]
 CHANGES = {
     "a policy on widgets": ("widget-rules", "object.spec.size <= 10", "object.spec.size <= 9"),
@@ -255,7 +253,6 @@ def end_to_end(table: Table, log: Path, sets: Path, work: Path) -> None:
         path.write_text(path.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
         table.command(f"replay run --store, {what} changed", run_command([], sets, "--store", kept, candidate=changed))
     table.number("cold / DuckDB alone", cold.wall / bare.wall, "times (wall)")
-    table.number("Go code / cold", GO_SECONDS / cold.cpu, "times (CPU)")
     table.number("one worker / all cores", one.wall / cold.wall, "times (wall)")
 
 
