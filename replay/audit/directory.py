@@ -58,9 +58,24 @@ def tables(storage: Storage, catalog: Catalog, parts: Collection[int] | None = N
     return Tables(tuple(rows), dropped, files, rejects)
 
 
-def part_octets(catalog: Catalog, part: int) -> int:
-    """Return the size of a part's files in bytes."""
-    return sum(file.size for segment in catalog.segments for file in segment.data if _has_rows(file, (part,)))
+def neighbours(catalog: Catalog, parts: int, fewest: int, most_octets: int) -> list[list[int]]:
+    """Return the numbers of all parts, in groups of neighbours.
+
+    There are at least `fewest` groups, or one for each part. The files of several parts in a group have at most
+    `most_octets` bytes.
+    """
+    together = max(parts // max(fewest, 1), 1)
+    groups: list[list[int]] = []
+    octets = 0
+    for number in range(parts):
+        files = (file for segment in catalog.segments for file in segment.data if _has_rows(file, (number,)))
+        size = sum(file.size for file in files)
+        if not groups or len(groups[-1]) == together or octets + size > most_octets:
+            groups.append([])
+            octets = 0
+        groups[-1].append(number)
+        octets += size
+    return groups
 
 
 def portion(catalog: Catalog, part: int) -> Catalog:

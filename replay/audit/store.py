@@ -39,7 +39,7 @@ from replay.audit.catalog import (
     require_complete,
 )
 from replay.audit.directory import (
-    part_octets,
+    neighbours,
     remembered,
     segment_entry,
     segment_octets,
@@ -362,16 +362,7 @@ class Store:
 
         To select rows takes as long in a small part as in a large one.
         """
-        together = max(self.parts // max(fewest, 1), 1)
-        joined: list[list[int]] = []
-        octets = 0
-        for number in range(self.parts):
-            size = part_octets(self._catalog, number)
-            if not joined or len(joined[-1]) == together or octets + size > JOINED_BYTES:
-                joined.append([])
-                octets = 0
-            joined[-1].append(number)
-            octets += size
+        joined = neighbours(self._catalog, self.parts, fewest, JOINED_BYTES)
         return [StorePart(each[0], tables(self.storage, self._catalog, each), self.temporary) for each in joined]
 
     def whole(self, numbers: Collection[int] | None = None) -> StorePart:
